@@ -118,7 +118,7 @@ def truth(name: str) -> Truth:
     design: Any = KNOWN[name]
     rows = design.make(np.random.default_rng(1), MADE_ROWS) if name in DESIGNS else population(*design.make.args)
     y, x = _encoded(encoder, rows)
-    start = np.linalg.lstsq(x, y, rcond=None)[0] if plan.rules.linear else np.zeros(plan.size)
+    start = np.linalg.lstsq(x, y, rcond=None)[0] if plan.rules.link == "identity" else np.zeros(plan.size)
     start[0] = np.log(y.mean()) if plan.rules.link == "log" else start[0]
     root = reference.root(plan, y, x, np.ones(len(y)), start)
     errors, roots = reference.errors(plan, y, x, root), [root]

@@ -102,7 +102,7 @@ def truth(name: str) -> Truth:
         y, x = rows.y, rows.x
         line = np.zeros(plan.size)
         if plan.rules.link in {"identity", "margin"}:
-            line = np.linalg.lstsq(x, y if plan.rules.linear else 2.0 * y - 1.0, rcond=None)[0]
+            line = np.linalg.lstsq(x, y if plan.rules.link == "identity" else 2.0 * y - 1.0, rcond=None)[0]
         start = found[0][2] if found else line
         here = reference.root(plan, y, x, np.ones(len(y)), start)
         found.append((y, x, here) if k == 1 else (here, reference.errors(plan, y, x, here)))

@@ -7,6 +7,7 @@ import inspect
 import os
 import re
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,8 @@ def faults(text: str, names: dict[str, Any]) -> list[str]:
                 try:
                     function = eval(name, dict(names))
                     options = {word.arg: ... for word in call.keywords if word.arg}
-                    inspect.signature(function).bind_partial(*call.args, **options)
+                    with suppress(ValueError):  # of NumPy's types before 2.4, which have no signature
+                        inspect.signature(function).bind_partial(*call.args, **options)
                 except (AttributeError, TypeError) as error:
                     found.append(f"{span}: {error}")
     return found

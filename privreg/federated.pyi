@@ -1,4 +1,3 @@
-from privreg.audit.silos import verify_mechanism as verify_mechanism
 from privreg.audit.verification import Verification as Verdict  # noqa: F401
 from privreg.published.federated import flower as flower
 from privreg.published.federated.model import FederatedRegression as FederatedRegression

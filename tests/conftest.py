@@ -275,8 +275,7 @@ def the_same_rounds(coarse_search: None) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as m:
         m.setattr("privreg.privacy.noise.NORMALS", 1 << 10)
         m.setattr("privreg.collector.rounds._pays", lambda *_: True)
-        m.setattr("privreg.fits.findings._strength", lambda *_: 0.0)
-        m.setattr("privreg.fits.findings._imprecise", lambda *_: 0.0)
+        m.setattr("privreg.fits.findings._predictors", lambda *_: (0.0, 0.0))
         m.setattr("privreg.fits.plan.people_for", lambda *_: 30)
         m.setitem(MOST, "clamping", 0.1)
         yield

@@ -27,6 +27,13 @@ def sqlite(path=":memory:"):
     return _OPEN.enter_context(closing(sqlite3.connect(path)))
 
 
+def duck():
+    """A connection to DuckDB in memory, whose relations don't keep it themselves before DuckDB 1.5."""
+    import duckdb
+
+    return _OPEN.enter_context(closing(duckdb.connect()))
+
+
 def engine(url):
     """An engine of SQLAlchemy."""
     import sqlalchemy

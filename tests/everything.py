@@ -5,7 +5,7 @@ package, the tests of extras that go with no others, the types of the JavaScript
 dependencies. One runs after the other, each with a log of its own under ``build/everything``. What has passed at this
 commit is not run again, so that a run goes on after a stop; with ``--left`` neither is what has passed at an earlier
 one. What lacks a program or a package is skipped, and says so. The table of outcomes is printed and written into
-CONTRIBUTING.md. It takes hours.
+CONTRIBUTING.md, where the lines of what this folder knows nothing of stay. It takes hours.
 """
 
 from __future__ import annotations
@@ -204,12 +204,15 @@ def _status(command: list[str], log: int, env: dict[str, str], seconds: float) -
             process.wait()
 
 
-def table(parts: Sequence[Part], outcomes: Mapping[str, Outcome]) -> Iterator[str]:
-    """Lines of the table of outcomes, one a group of parts."""
+def table(parts: Sequence[Part], outcomes: Mapping[str, Outcome], before: Mapping[str, str]) -> Iterator[str]:
+    """Lines of the table of outcomes, one a group of parts; of one without outcomes its line from before."""
     yield "| what | commit | day | minutes | outcome |\n|---|---|---|---:|---|\n"
     for name, of in groupby(parts, key=lambda part: part.group):
         group = [part.name for part in of]
         known = {part: outcomes[part] for part in group if part in outcomes}
+        if not known and name in before:
+            yield before[name]
+            continue
         failed = [part for part, found in known.items() if found.end == "failed"]
         skipped = dict.fromkeys(found.why for found in known.values() if found.end == "skipped")
         said = [f"**failed**: {', '.join(failed)}"] if failed else []
@@ -264,10 +267,12 @@ def main(
             written(store, json.dumps({name: asdict(outcome) for name, outcome in outcomes.items()}, indent=1))
             print(f"   {found.end} {found.why}", flush=True)
     finally:
-        lines = "".join(table(parts, outcomes))
-        print(lines, end="", flush=True)
         text, _, rest = page.read_text("utf-8").partition(BEGIN)
-        written(page, f"{text}{BEGIN}\n{lines}\n{END}{rest.partition(END)[2]}")
+        old, _, rest = rest.partition(END)
+        before = {line.split(" | ")[0].removeprefix("| "): line for line in old.splitlines(keepends=True)}
+        lines = "".join(table(parts, outcomes, before))
+        print(lines, end="", flush=True)
+        written(page, f"{text}{BEGIN}\n{lines}\n{END}{rest}")
     return sum(part.name in outcomes and outcomes[part.name].end == "failed" for part in parts)
 
 

@@ -1,7 +1,6 @@
 """Audits: how well can reports of two neighbours be distinguished?
 
 `neighbours` bounds the budget of any mechanism from below; `verification` does so for trials, which the front doors
-make of the mechanisms they use; `reports` makes those of regressions, with `chain` for the published algorithm.
-`devices` has one record's report under any mechanism, readable; `descent` audits a curator's published descent, `silos`
-reports of silos.
+make of the mechanisms they use; `reports` makes those of regressions.
+`devices` has one record's report under any mechanism, readable; `descent` audits a curator's published descent.
 """

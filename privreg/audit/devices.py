@@ -63,8 +63,19 @@ def scored(plan: ScorePlan, theta: Array, c: float, z: Array, y: float, offset: 
         number = float(scores.near(plan.shape, c, eta, response)[0])
     known = not (math.isnan(eta[0]) or math.isnan(y))
     beside = [plan.kappa * ((number if known else 0.0) - 0.5)] if plan.kappa > 0.0 else []
-    if plan.label:
-        return _of_response(plan, z, psi, eta, c, beside)
+    if plan.label:  # ψ about the middle of its range, and public covariates that multiply it
+        low, high = (float(end[0]) for end in scores.ends(plan.shape, c, eta, plan.y_low, plan.y_high))
+        with np.errstate(over="ignore", invalid="ignore"):
+            norm2, most = float(z @ z), LEVER2 * len(z)
+        omega = math.sqrt(most / norm2) if norm2 > most else 1.0
+        middle, half = 0.5 * (low + high), 0.5 * (high - low)
+        # nothing to report: no score, as far as its range allows
+        answer = min(max(0.0 if math.isnan(psi) else psi, low), high) - middle
+        radius = math.sqrt(half * half + 0.25 * (plan.kappa * plan.kappa))
+        if not (radius < math.inf and norm2 < math.inf):
+            omega, middle, radius, answer = 0.0, 0.0, 1.0, 0.0
+        centre = np.array([middle] + [0.5 * plan.kappa] * len(beside))
+        return Unrandomised(np.array([answer, *beside]), radius, centre, omega * z if omega else np.zeros(len(z)))
     inverse = min(inverse, 1.0 / plan.longest) if plan.longest else inverse
     factor = psi * inverse
     usable = factor != 0.0 and math.isfinite(factor)
@@ -78,20 +89,3 @@ def _inverse(z: Array) -> float:
     with np.errstate(over="ignore", invalid="ignore"):
         norm2 = float(z @ z)
     return 1.0 / math.sqrt(norm2) if TINY < norm2 < math.inf else 0.0
-
-
-def _of_response(plan: ScorePlan, z: Array, psi: float, eta: Array, c: float, beside: list[float]) -> Unrandomised:
-    """Report of a private response: ψ about the middle of its range, and public covariates that multiply it."""
-    low, high = (float(end[0]) for end in scores.ends(plan.shape, c, eta, plan.y_low, plan.y_high))
-    with np.errstate(over="ignore", invalid="ignore"):
-        norm2, most = float(z @ z), LEVER2 * len(z)
-    omega = math.sqrt(most / norm2) if norm2 > most else 1.0
-    middle, half = 0.5 * (low + high), 0.5 * (high - low)
-    # nothing to report: no score, as far as its range allows
-    report = min(max(0.0 if math.isnan(psi) else psi, low), high) - middle
-    radius = math.sqrt(half * half + 0.25 * (plan.kappa * plan.kappa))
-    if not (radius < math.inf and norm2 < math.inf):
-        omega, middle, radius, report = 0.0, 0.0, 1.0, 0.0
-    carried = omega * z if omega else np.zeros(len(z))
-    centre = np.array([middle] + [0.5 * plan.kappa] * len(beside))
-    return Unrandomised(np.array([report, *beside]), radius, centre, carried)

@@ -14,14 +14,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from privreg.audit.devices import scored, second_moments
+from privreg.audit.devices import Unrandomised, scored, second_moments
 from privreg.audit.neighbours import Row
 from privreg.audit.verification import Trial
 from privreg.base.arrays import Array
 from privreg.collector.aggregate import report
 from privreg.families import scores
 from privreg.privacy.budget import Budget
-from privreg.privacy.mechanisms import randomised, width
+from privreg.privacy.mechanisms import randomised, released, width
 from privreg.privacy.noise import NoiseStream, fresh_key
 from privreg.protocol import codes
 from privreg.protocol.plans import Channel, ScorePlan, Shape
@@ -244,25 +244,51 @@ def _diameter(m: Mapping[str, Any], row: Row) -> float:
 
 def _reports(m: Mapping[str, Any], row: Row, n: int, *, bare: bool = False) -> Array:
     """Reports that the kernels make of one row, again and again; without noise if `bare`, shape (n, size)."""
-    if m["kind"] in NUMBERS:
-        channel, radius = m["plan"]
-        if m["kind"] == "moments":
-            report, centre = second_moments(row.x), 0.0
-        else:
-            report, centre = np.where(np.isnan(row.x), 0.5, np.clip(row.x, 0.0, 1.0)) - 0.5, 0.5
-        return _randomised(channel, report, radius / math.sqrt(m.get("weight", 1.0)), n, bare) + centre
+    if m["kind"] not in {*NUMBERS, "scores"}:
+        return chain_reports(m, m["plan"], m["theta"], row, n, bare)
     if m["kind"] == "scores":
-        one = scored(m["plan"], m["theta"], m["c"], row.x, row.y, row.offset)
-        radius = one.radius / math.sqrt(m.get("weight", 1.0))
-        return one.finish(_randomised(m["plan"].channel, one.report, radius, n, bare))
-    from privreg.audit import chain  # whose loop is compiled
+        one, channel = scored(m["plan"], m["theta"], m["c"], row.x, row.y, row.offset), m["plan"].channel
+    else:
+        channel, radius = m["plan"]
+        held, centre = (second_moments(row.x), 0.0) if m["kind"] == "moments" else (np.clip(row.x, 0.0, 1.0) - 0.5, 0.5)
+        one = Unrandomised(np.nan_to_num(held), radius, np.full(len(held), centre))
+    rows = np.tile(one.report, (n, 1))
+    if not bare:
+        noise = NoiseStream(fresh_key(), width(channel, rows.shape[1])).draw(n)
+        rows = randomised(channel, rows, one.radius / math.sqrt(m.get("weight", 1.0)), noise)
+    return one.finish(rows)
 
-    return chain.reports(m, m["plan"], m["theta"], row, n, bare)
 
+def chain_reports(m: Mapping[str, Any], plan: Plan, theta: Array, row: Row, n: int, bare: bool) -> Array:
+    """Reports of one row to the published algorithm's chain, `n` times, shape (n, size); without noise if `bare`.
 
-def _randomised(channel: Channel, report: Array, radius: float, n: int, bare: bool) -> Array:
-    """A report, randomised `n` times; unchanged if `bare`."""
-    rows = np.tile(report, (n, 1))
-    if bare:
-        return rows
-    return randomised(channel, rows, radius, NoiseStream(fresh_key(), width(channel, len(report))).draw(n))
+    Of kind "chain" they are of scores, of "curvature" of a triangle; of "central" they are releases of one person's
+    sums, in units of their noise.
+    """
+    from privreg.published.chain import collector, kernels  # compiled
+
+    kind, d, none = m["kind"], len(theta), np.empty((0, 0))
+    chain, central = kind == "chain", kind == "central"
+    share = 2**32 if kind == "curvature" else 0  # everybody's turn
+    plan = plan._replace(curvature_share=share, central=int(central))
+    plan = plan._replace(outer=int(chain), batch=1, scaling_mode=codes.NONE)
+    if bare or central:
+        silent = Channel(codes.GAUSSIAN, 0.0, 0.0, 0.0)
+        plan = plan._replace(channel=silent, curvature_channel=silent)
+    size = d if chain else d * (d + 1) if central else d * (d + 1) // 2
+    columns = size if central else width(plan.channel if chain else plan.curvature_channel, size)
+    noise = np.zeros((n, columns)) if bare else NoiseStream(fresh_key(), columns).draw(n)
+    raw, out, many = np.zeros((2, d, d)) if central else (none, none), np.empty((n, size)), codes.BLOCK if chain else 1
+    x, *rest = np.tile(row.x, (many, 1)), *(np.full(many, v) for v in (row.y, row.offset, 0.0))
+    ratios, quiet = np.full(many, float(m.get("ratio", 1.0))), np.zeros((1, width(plan.channel, d)))
+    for a in range(0, 1 if central else n, many):
+        b = min(many, n - a)
+        state = collector.init(theta, plan, np.zeros(d))
+        given = (noise[a : a + b], none) if chain else (quiet, none if central else noise[a : a + 1])
+        kernels.fused(x[:b], *(one[:b] for one in rest), *given, plan, state, *raw, ratios[:b])
+        if not central:
+            out[a : a + b] = state.reports[:, :b].T if chain else state.curvature
+    if central:
+        out = released(np.asarray(raw), m["sds"], noise.reshape(n, 2, -1)) / np.array(m["sds"])[:, None]
+        out = out.reshape(n, -1)
+    return out

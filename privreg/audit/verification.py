@@ -98,15 +98,14 @@ def verify(trials: Iterable[tuple[Any, ...]], *, claim: str, n: int, alpha: floa
     if not isinstance(alpha, float) or not 0.0 < alpha < 1.0:
         raise OptionError(f"alpha={shown(alpha)} must be a number in (0, 1); 1e-6 is usual.")
     tried = [Trial(*one) for one in trials]
-    columns = ["report", "neighbours", "distance", "measure", "claimed"]
-    lines = [{name: getattr(t, name) for name in columns} | {"lower": _lower(t, n, alpha / len(tried))} for t in tried]
-    return Verification(pd.DataFrame(lines), claim, alpha, n)
-
-
-def _lower(trial: Trial, n: int, alpha: float) -> float:
-    """Lower confidence limit of what the trial measures."""
-    first, second = trial.draw(n)
-    if trial.measure == "delta":
-        return delta_lower(first, second, trial.epsilon, alpha)
-    found = audit(first, second, alpha=alpha, direction=trial.direction)
-    return found.epsilon_lower if trial.measure == "epsilon" else found.lower
+    lines = []
+    for t in tried:
+        first, second = t.draw(n)
+        if t.measure == "delta":
+            lower = delta_lower(first, second, t.epsilon, alpha / len(tried))
+        else:
+            found = audit(first, second, alpha=alpha / len(tried), direction=t.direction)
+            lower = found.epsilon_lower if t.measure == "epsilon" else found.lower
+        lines.append((t.report, t.neighbours, t.distance, t.measure, t.claimed, lower))
+    columns = ["report", "neighbours", "distance", "measure", "claimed", "lower"]
+    return Verification(pd.DataFrame(lines, columns=columns), claim, alpha, n)

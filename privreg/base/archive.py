@@ -20,7 +20,7 @@ import secrets
 import time
 import zipfile
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,10 +43,8 @@ def secret_file() -> Path:
     data = os.environ.get("XDG_DATA_HOME", "")
     if not Path(data).is_absolute():  # which is then to be ignored, says the convention
         data = os.environ.get("LOCALAPPDATA", "") if os.name == "nt" else ""
-    try:
+    with suppress(RuntimeError):
         return (Path(data) if data else Path.home() / ".local" / "share") / "privreg" / "secret"
-    except RuntimeError:
-        pass
     raise SavedFileError(f"this user has no home folder to keep a secret in; let {VARIABLE} name a file for it.")
 
 
@@ -85,8 +83,6 @@ def check_seal(path: Path, members: Mapping[str, bytes], found: bytes | None, tr
 
     `found` is the seal it came with; a `checkpoint` is continued by the fit's own call.
     """
-    if trust is not None and not isinstance(trust, str | Path):
-        raise SavedFileError(f"a secret to trust is named by a string or Path, got {type(trust).__name__}.")
     anew, how = "begin the stream anew", "load(path, trust=KEYFILE)"
     if checkpoint:
         anew, how = "remove it to begin anew", "checkpoint_trust=KEYFILE, at the shell --checkpoint-trust KEYFILE"
@@ -138,36 +134,22 @@ def write_bytes(path: str | Path, content: bytes, *, secret: bool = False, new: 
                 f.write(content)
                 f.flush()
                 os.fsync(f.fileno())
-            if new:
-                _claim(name, target)
-            else:
+            try:  # of two processes at once that want a new name, one gets it
+                (os.link if new else os.replace)(name, target)
+            except OSError as e:
+                if not new or isinstance(e, FileExistsError):
+                    raise
+                os.close(os.open(target, flags, 0o600))  # without links: who makes the empty file has the name
                 name.replace(target)
-        except BaseException:
+        finally:
             name.unlink(missing_ok=True)
-            raise
-    except SavedFileError:
-        raise
-    except (OSError, ValueError) as e:
-        why = getattr(e, "strerror", None) or "no such folder"
-        raise SavedFileError(f"can't write {str(target)!r}: {why}; give a file in a writable folder.") from None
-
-
-def _claim(made: Path, target: Path) -> None:
-    """Give a file a name that nobody has; of two processes at once, one gets it."""
-    try:
-        try:
-            os.link(made, target)
-        except FileExistsError:
-            raise
-        except OSError:  # a file system without links: who makes the empty file has the name
-            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-            made.replace(target)
     except FileExistsError:
-        made.unlink(missing_ok=True)
         raise SavedFileError(
             f"{str(target)!r} is there already, and is not overwritten; delete it, or name another file."
         ) from None
-    made.unlink(missing_ok=True)
+    except (OSError, ValueError) as e:
+        why = getattr(e, "strerror", None) or "no such folder"
+        raise SavedFileError(f"can't write {str(target)!r}: {why}; give a file in a writable folder.") from None
 
 
 def _path(path: object) -> Path:
@@ -210,7 +192,18 @@ def write_archive(
         np.lib.format.write_array(part, np.asarray(array), allow_pickle=False)
         members[f"{name}.npy"] = part.getvalue()
     if kind in _SEALED:
-        members[_SEAL] = seal(members, _own_secret())
+        file = secret_file()
+        try:
+            if not os.path.exists(file):  # of two processes at once, both get the same
+                file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                write_bytes(file, os.urandom(BYTES), secret=True, new=True)
+        except (OSError, SavedFileError):
+            if not os.path.exists(file):
+                raise SavedFileError(
+                    f"{str(file)!r} can't be written, and it is to hold the secret that seals saved streams; let the "
+                    f"environment variable {VARIABLE} name a file in a folder that you can write to."
+                ) from None
+        members[_SEAL] = seal(members, read_secret(file, mine=True))
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as z:
         for name, content in members.items():
@@ -222,22 +215,6 @@ def expect(*fits: bool) -> None:
     """Refuse what was read from a file if its parts don't fit each other; `privreg.load` says that it is damaged."""
     if not all(fits):
         raise ValueError("saved parts don't fit each other")
-
-
-def _own_secret() -> bytes:
-    """Secret of this user, made if there is none yet; of two processes at once, both get the same."""
-    file = secret_file()
-    if not os.path.exists(file):
-        try:
-            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_bytes(file, os.urandom(BYTES), secret=True, new=True)
-        except (OSError, SavedFileError):
-            if not os.path.exists(file):
-                raise SavedFileError(
-                    f"{str(file)!r} can't be written, and it is to hold the secret that seals saved streams; let the "
-                    f"environment variable {VARIABLE} name a file in a folder that you can write to."
-                ) from None
-    return read_secret(file, mine=True)
 
 
 LONGEST: Final = 1 << 25  # Bytes of a document or a plan, at most

@@ -77,8 +77,7 @@ def deliver(shown: Shown, files: Sequence[Path], a: argparse.Namespace) -> int:
     """
     from dataclasses import replace  # which takes longer than all else of --help
 
-    from privreg.base import archive
-    from privreg.tables import as_html, as_page, as_text, rendered, respelt
+    from privreg.tables import as_html, as_page, as_text, respelt, write
 
     problems = []
     sources = [*files, Path(a.path)]  # of the whole privacy statement, for users without results in Python
@@ -99,7 +98,7 @@ def deliver(shown: Shown, files: Sequence[Path], a: argparse.Namespace) -> int:
             if target.suffix.lower() == ".privreg":
                 shown.res.save(target)
             else:
-                archive.write_bytes(target, rendered(parts, target.suffix.lower(), a.formula, more))
+                write(target, parts, more, a.formula)
         except PrivregError as e:
             problems.append(e)
     if not a.quiet:

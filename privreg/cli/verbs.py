@@ -142,13 +142,12 @@ def data(a: argparse.Namespace) -> int:
         if Path(a.schema).resolve() == path.resolve():
             raise OptionError(f"--schema {a.schema!r} would overwrite the data; give another name.")
         Schema.declare(**public).to_file(a.schema)  # before the rows: a wrong name shows at once
-    write = datasets.write_parquet if path.suffix.lower() in {".parquet", ".pq"} else datasets.write_csv
-    path = write(name, path, rows if a.rows is None else a.rows, a.seed)
+    path = datasets.write(name, path, rows if a.rows is None else a.rows, a.seed)
     used = set(re.findall(r"\w+", formula))
     bounds = [f"{c}={low:g}:{high:g}" for c, (low, high) in public["bounds"].items() if c in used]
     levels = [f"{c}={','.join(names)}" for c, names in public["levels"].items() if c in used]
     lines = [f'privreg fit "{formula}" {quoted(str(path))} --mu 1']
-    carries = write is datasets.write_parquet
+    carries = path.suffix.lower() in {".parquet", ".pq"}
     if a.schema is not None:
         lines.append(f"--schema {quoted(a.schema)}")
     elif not carries:

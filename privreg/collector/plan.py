@@ -61,9 +61,7 @@ class End(NamedTuple):
 class Extreme(NamedTuple):
     """Extreme rows of a set of columns that share no raw column with others, internal units; public."""
 
-    # Candidates for the longest row, 0 in other columns: a length is convex in numbers on which columns depend
-    # linearly; shape (m, d)
-    rows: Array
+    rows: Array  # Candidates for the longest row, 0 in other columns: lengths are convex in numbers; shape (m, d)
     bends: tuple[Array, ...] = ()  # Second differences along numbers with curved columns; each of shape (·, d)
 
 
@@ -94,8 +92,7 @@ class Plan(NamedTuple):
     covariates: Array | None = None  # Public rows that stand for records' covariates, internal units; shape (m, d)
     crossed: tuple[Crossed, ...] = ()
     alone: tuple[int, ...] = ()  # Numbers within ±1 that no other column is made of
-    # True if curvature moves and several columns are made of one number and not of each other, as splines are
-    bases: bool = False
+    bases: bool = False  # True if curvature moves and several columns are made of one number alone, as splines are
     mix: Array | None = None  # Matrix by which nearly collinear columns were multiplied; shape (d, d)
     made: tuple[Made, ...] = ()  # Columns before `mix`, in the order in which they can be made
     ends: tuple[End, ...] = ()
@@ -103,8 +100,8 @@ class Plan(NamedTuple):
     # Public limits of the offset of the linear predictor, where curvature goes with it; None without an offset
     added: tuple[float, float] | None = None
     persons: Persons | None = None  # None where a record is one row that counts whole
-    # Row map W, shape (d, d), and threshold c, internal units before a learned scale, of an earlier fit whose estimand
-    # is to be this one's; c is None where the score has none, or where it is declared
+    # Row map W, shape (d, d), and threshold c, internal units before a learned scale, None where it isn't learned, of
+    # an earlier fit whose estimand is to be this one's
     like: tuple[Array, float | None] | None = None
     widened: float = 1.0  # Widths of bounds in sd, relative to those of numbers with persons' levels; see `fits.plan`
     clusters: int = 0  # Clusters, the people of each in one group; 0 if people are independent
@@ -162,9 +159,8 @@ class Plan(NamedTuple):
         """Numbers in the sums of a role's reports."""
         if role == "measures":  # and their outer products
             return self.measured * (self.measured + 1)
-        if self.label and self.form(role) == "scores":
-            return self.size + int(self.kappa(role) > 0.0)
-        return self.numbers(role)
+        label = self.label and self.form(role) == "scores"
+        return self.size + int(self.kappa(role) > 0.0) if label else self.numbers(role)
 
     def radius(self, role: str) -> float:
         """Radius of the ball that holds a role's reports before noise."""
@@ -196,6 +192,11 @@ class ScoreRound(NamedTuple):
     score: Array  # Sums of scores; shape (parts, groups, b d)
     number: float | None  # Mean number of joint reports; None without
     sd: float  # Noise sd of a number of a report
+
+    @property
+    def kind(self) -> tuple[float, float]:
+        """Weight κ of the number in a joint report, and threshold c, by which a report's noise differs."""
+        return self.state.kappa, self.state.c
 
 
 class Progress(NamedTuple):
@@ -255,8 +256,6 @@ class Carried(NamedTuple):
     gain: Array  # Part of the way to a round's one-step estimate that the next state went; shape (q, q)
     noise: Array  # Ω, covariance of a report; shape (q, q)
     local: Local  # Moments under the reference model at θ
-    maps: list[Array]  # Maps of each round's mean report, from scores' coordinates to those of x; shape (q, q)
-    biases: list[Array]  # Biases subtracted from each round's mean report, scores' coordinates; shape (q,)
     prior: Prior  # Prior of M
 
     @property
@@ -304,8 +303,6 @@ def longest(extremes: Sequence[Extreme], rows: Array) -> float:
     Exact up to `MOST` combinations; beyond, the farthest of the rest are added. Between two values of a curve a row
     lies an eighth of a second difference from their chord, which is added.
     """
-    if not extremes:
-        return 0.0
     tried, more = np.zeros((1, len(rows))), 0.0
     for one in sorted(extremes, key=lambda e: len(e.rows)):
         z = one.rows @ rows.T
@@ -314,6 +311,5 @@ def longest(extremes: Sequence[Extreme], rows: Array) -> float:
             tried = (tried[:, None] + z).reshape(-1, len(rows))
         else:
             middle = 0.5 * (z.min(axis=0) + z.max(axis=0))
-            tried = tried + middle
-            more += float(np.linalg.norm(z - middle, axis=1).max())
-    return (float(np.linalg.norm(tried, axis=1).max()) + more) * (1.0 + ROUNDING)
+            tried, more = tried + middle, more + float(np.linalg.norm(z - middle, axis=1).max())
+    return (float(np.linalg.norm(tried, axis=1).max()) + more) * (1.0 + ROUNDING) if extremes else 0.0

@@ -3,15 +3,13 @@
 `begin` is the progress before anybody has reported, `advance` adds one round's reports and publishes the next state;
 `estimate.estimate` computes the coefficients from all reports.
 
-Curvature is estimated from how groups' reports differ, so that their states differ by small offsets. Reports of bounded
-residuals show the curvature near their state: one or two c away it is another one. With a response of two peaks, states
-may have to go many c through a valley, in which scores hardly change: steps then grow, and rounds are left out.
+Reports of bounded residuals show the curvature near their state: one or two c away it is another one. With a response
+of two peaks, states may have to go many c through a valley: steps then grow, and rounds are left out.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -25,7 +23,7 @@ from privreg.collector.covariates.moments import Scatter
 from privreg.collector.estimation import combination, coordinates, curvature, reference
 from privreg.collector.estimation.combination import carry_rounds, observed
 from privreg.collector.estimation.coordinates import placed, reference_model
-from privreg.collector.estimation.curvature import FAR, Curvature, RoundMeans
+from privreg.collector.estimation.curvature import FAR, Curvature
 from privreg.collector.estimation.estimate import estimate
 from privreg.collector.estimation.reference import Reference
 from privreg.collector.levels import SURE
@@ -35,71 +33,51 @@ from privreg.options.running import one_thread
 from privreg.protocol.rounds import Reports, State
 
 ENOUGH: Final = 0.7  # Part of the reports of the largest round that is enough to go by
-
-OFFSET: Final = 0.35
-"""Length of a group's offset in units of c with few records in main rounds; it falls with the fourth root of more."""
-
+OFFSET: Final = 0.35  # Length of offsets in units of c with few records in main rounds; of more it falls, by (18)
 OFFSET_PEOPLE: Final = 10_625.0
 """Records in all rounds, times 4/(σ² + 0.7/d) and over the squared number of coefficients, up to which it is that long:
 of more coefficients, more entries of the curvature are to be learned; of fewer, what offsets add to a mean report is
 larger beside a standard error. Where this was 170,000 whatever their number, the sd of a constant alone, of the 0.9
 quantile, was 1.3 times its standard error (`benchmarks.families`)."""
-
 GENTLE: Final = 0.35
 """Length of offsets, relative to that of others, of a yes or no, of classes and of counts. What offsets add to a
 mean report is taken off by a reference model that knows little of the covariates: with powers of an age, full length
-moved coefficients by 1.4 standard errors from a right model's and this by 0.4, and reports showed the curvature no
-worse where the link was wrong. With full length the slope of counts of 90,000 records had an sd of 1.19 standard
-errors, with this of 0.92."""
-
-CORRELATED: Final = 2.5
-"""Condition number of the learned correlation matrix from which on the optional round of moments is held."""
-
+moved coefficients by 1.4 standard errors from a right model's and this by 0.4. With full length the slope of counts of
+90,000 records had an sd of 1.19 standard errors, with this of 0.92."""
+CORRELATED: Final = 2.5  # Condition number of the learned correlations from which on another round of moments is held
 STRETCHED: Final = 4  # Main rounds after which offsets are stretched where these show little curvature
 
 
 @one_thread()
 def begin(plan: Plan) -> Progress:
     """Progress before the first report, with the first state."""
-    rows = np.eye(plan.direction)
+    rows, role = np.eye(plan.direction), plan.rounds[0].role
     if plan.added is not None and math.isfinite(width := plan.added[1] - plan.added[0]) and width > 0.0:
         rows[-1, -1], rows[-1, 0] = 2.0 / width, -sum(plan.added) / width  # bounds at ±1, as of covariates
-    scatter = moments.start_even(rows, plan.factors)
-    places = indicators.begin(len(plan.unscaled))
-    zero = np.zeros(plan.size)
-    state = State(
-        0,
-        plan.rounds[0].role,
-        scatter.rows,
-        0.0,
-        1.0,
-        zero,
-        1.0,
-        np.zeros((plan.groups_of(plan.rounds[0].role), plan.size)),
-        plan.kappa(plan.rounds[0].role),
-        places.thresholds,
-    )
+    scatter, places = moments.start_even(rows, plan.factors), indicators.begin(len(plan.unscaled))
+    offsets, theta = np.zeros((plan.groups_of(role), plan.size)), np.zeros(plan.size)
+    state = State(0, role, scatter.rows, 0.0, 1.0, theta, 1.0, offsets, plan.kappa(role), places.thresholds)
     progress = Progress(state, scatter, places, None, (), None, ())
-    if state.role in {"location", "moments"}:
+    if role in {"location", "moments"}:
         return progress
-    progress, state = _next(plan, *placed(plan, progress, state))  # nothing is to be learned of covariates
-    return progress._replace(state=state)
+    return _next(plan, *placed(plan, progress, state))  # nothing is to be learned of covariates
 
 
 @one_thread()
 def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
     """Progress with one round added, whose reports answered `progress.state`, and with the state of the next."""
-    role = progress.state.role
-    if role == "location":
-        found = indicators.learn(progress.places, reports.total.sum(axis=0), reports.weight.sum(axis=0), plan.sd(role))
-        progress = progress._replace(places=found)
-    elif role == "moments":
-        progress = progress._replace(scatter=_moments(plan, progress, reports))
-    elif role == "clamping":
-        sums = float(reports.weight.sum()), reports.total.sum(axis=(0, 1)), reports.people
-        progress = progress._replace(clamped=Clamped(progress.state.number, *sums))
-    else:
-        progress = scored(plan, progress, reports)
+    role, people, total = progress.state.role, float(reports.weight.sum()), reports.total.sum(axis=(0, 1))
+    match role:
+        case "location":
+            sums = reports.total.sum(axis=0), reports.weight.sum(axis=0)
+            progress = progress._replace(places=indicators.learn(progress.places, *sums, plan.sd(role)))
+        case "moments":
+            progress = progress._replace(scatter=_moments(plan, progress, total, people))
+        case "clamping":
+            clamped = Clamped(progress.state.number, people, total, reports.people)
+            progress = progress._replace(clamped=clamped)
+        case _:
+            progress = scored(plan, progress, reports)
     progress = progress._replace(held=(*progress.held, reports.people))
     number = progress.state.number + 1
     while number < len(plan.rounds) and plan.rounds[number].optional and not _pays(plan, progress, number):
@@ -110,8 +88,17 @@ def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
     if following == "location":
         return progress._replace(state=state._replace(thresholds=progress.places.thresholds))
     state = state._replace(offsets=np.zeros((1, plan.size)))
-    if role == "location":
-        progress, state = _located(plan, progress, state)
+    if role == "location":  # rows that have the learned locations and scales
+        rows, places = np.array(progress.scatter.rows), progress.places
+        for j, m, s in zip(plan.unscaled, places.centre.tolist(), places.scale.tolist(), strict=True):
+            if j < plan.d:
+                k = j + plan.extra
+                rows[k, k], rows[k, 0] = 1.0 / s, -m / s
+            else:
+                m, s = min(max(m, plan.y_low), plan.y_high), min(s, plan.y_high - plan.y_low)
+                shift = m if plan.layout.constant else 0.0
+                state = state._replace(y_centre=float(shift), y_scale=float(s if shift == m else math.hypot(s, m)))
+        progress = progress._replace(scatter=moments.start_from(rows, progress.scatter))
     if following == "moments":
         if plan.rounds[number].optional and (far := coordinates.overstretched(plan, progress, number)):
             progress = progress._replace(scatter=moments.drawn_in(progress.scatter, far, plan.widened))
@@ -122,55 +109,33 @@ def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
     if following == "measures":
         return _measuring(plan, progress, state)
     if role == "clamping":  # which has no report on coefficients
-        if following == "main":
-            state = state._replace(offsets=offsets(plan, progress, state))
-        return progress._replace(state=state)
-    progress, state = _next(plan, progress, state)
-    return progress._replace(state=state)
+        return _offset(plan, progress, state)
+    return _next(plan, progress, state)
 
 
-def _moments(plan: Plan, progress: Progress, reports: Reports) -> Scatter:
-    """Whitening map with a round on second moments added."""
-    scatter, total = progress.scatter, reports.total.sum(axis=(0, 1))
+def _moments(plan: Plan, progress: Progress, total: Array, people: float) -> Scatter:
+    """Whitening map with the sum of a round on second moments added."""
+    scatter, number = progress.scatter, progress.state.number
     if plan.label:  # covariates are public
-        first = not any(r.role == "moments" for r in plan.rounds[: progress.state.number])
-        return (
-            moments.sizes(scatter, total)
-            if first
-            else moments.exact(scatter, total, (*plan.gaps, *(0.0,) * int(plan.layout.response)))
-        )
+        if not any(r.role == "moments" for r in plan.rounds[:number]):
+            return moments.sizes(scatter, total)
+        return moments.exact(scatter, total, (*plan.gaps, *(0.0,) * int(plan.layout.response)))
+    layout, persons = plan.layout._replace(constant=True), plan.persons
     return moments.learn(
-        *(scatter, total, float(reports.weight.sum()), plan.sd("moments")),
-        plan.layout._replace(constant=True),
-        plan.factors,
-        constant2=coordinates.constant2(plan, progress, progress.state.number),
-        nonresponse=plan.nonresponse or plan.persons is not None,
-        together=plan.persons.rows if plan.persons else 1,
+        *(scatter, total, people, plan.sd("moments"), layout, plan.factors),
+        constant2=coordinates.constant2(plan, progress, number),
+        nonresponse=plan.nonresponse or persons is not None,
+        together=persons.rows if persons else 1,
     )
-
-
-def _located(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
-    """Progress and state whose row map has the learned locations and scales."""
-    rows, places = np.array(progress.scatter.rows), progress.places
-    for j, m, s in zip(plan.unscaled, places.centre.tolist(), places.scale.tolist(), strict=True):
-        if j == plan.d:
-            m, s = min(max(m, plan.y_low), plan.y_high), min(s, plan.y_high - plan.y_low)
-            shift = m if plan.layout.constant else 0.0
-            state = state._replace(y_centre=float(shift), y_scale=float(s if shift == m else math.hypot(s, m)))
-            continue
-        k = j + plan.extra
-        rows[k, k], rows[k, 0] = 1.0 / s, -m / s
-    return progress._replace(scatter=moments.start_from(rows, progress.scatter)), state
 
 
 def scored(plan: Plan, progress: Progress, reports: Reports) -> Progress:
     """Progress with the sums of a round of scores added."""
-    state, weight = progress.state, reports.weight
-    kappa, number = state.kappa, None
-    if kappa > 0.0:
-        number = float(reports.total[..., -1].sum() / weight.sum()) / kappa
-    score = reports.total[..., : plan.size]
-    return progress._replace(scored=(*progress.scored, ScoreRound(state, weight, score, number, plan.sd(state.role))))
+    state, weight, total, number = progress.state, reports.weight, reports.total, None
+    if state.kappa > 0.0:
+        number = float(total[..., -1].sum() / weight.sum()) / state.kappa
+    one = ScoreRound(state, weight, total[..., : plan.size], number, plan.sd(state.role))
+    return progress._replace(scored=(*progress.scored, one))
 
 
 def with_present(plan: Plan, progress: Progress, reports: Reports) -> Progress:
@@ -186,19 +151,18 @@ def late(progress: Progress, number: int, reports: Reports) -> Progress:
     `number` is that of the state, in a round of scores or on clamping; people of `reports` are those who were not
     counted before. States that are out already stay as they are.
     """
-    scored = []
+    total, people, scored = reports.total, float(reports.weight.sum()), []
     for one in progress.scored:
         if one.state.number == number:
             weight, mean = one.weight + reports.weight, one.number
             if mean is not None and weight.any():
-                mean = mean * float(one.weight.sum()) + float(reports.total[..., -1].sum()) / one.state.kappa
+                mean = mean * float(one.weight.sum()) + float(total[..., -1].sum()) / one.state.kappa
                 mean /= float(weight.sum())
-            score = one.score + reports.total[..., : one.score.shape[-1]]
-            one = one._replace(weight=weight, score=score, number=mean)
+            one = one._replace(weight=weight, score=one.score + total[..., : one.score.shape[-1]], number=mean)
         scored.append(one)
-    if progress.clamped is not None and progress.clamped.number == number:
-        had, total = progress.clamped, reports.total.sum(axis=(0, 1))
-        sums = had.weight + float(reports.weight.sum()), had.total + total, had.people + reports.people
+    had = progress.clamped
+    if had is not None and had.number == number:
+        sums = had.weight + people, had.total + total.sum(axis=(0, 1)), had.people + reports.people
         progress = progress._replace(clamped=Clamped(number, *sums))
     held = [n + reports.people * (k == number) for k, n in enumerate(progress.held)]
     return progress._replace(scored=tuple(scored), held=tuple(held))
@@ -206,87 +170,76 @@ def late(progress: Progress, number: int, reports: Reports) -> Progress:
 
 def _pays(plan: Plan, progress: Progress, number: int) -> bool:
     """True if this further round on moments pays."""
-    d = plan.d + plan.extra
-    cov = whitening.correlation(progress.scatter.rows[:d, :d], constant=True)
+    d, scatter = plan.d + plan.extra, progress.scatter
+    cov = whitening.correlation(scatter.rows[:d, :d], constant=True)
     if (len(cov) > 1 and np.linalg.cond(cov) > CORRELATED) or coordinates.overstretched(plan, progress, number):
         return True
-    shares = whitening.shrunk(plan.factors, progress.scatter.shares)
-    return bool(shares) and whitening.unsure(np.concatenate(shares), progress.scatter.shares.variance)
+    shares = whitening.shrunk(plan.factors, scatter.shares)
+    return bool(shares) and whitening.unsure(np.concatenate(shares), scatter.shares.variance)
 
 
-def _next(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
-    """State of the next round of scores; its threshold c by equation (17) of docs/estimator.md."""
+def _next(plan: Plan, progress: Progress, state: State) -> Progress:
+    """Progress with the next state of scores: equations (16), (17) and (23) of docs/estimator.md."""
+    if not progress.scored:
+        return _offset(plan, progress, state)
     model = reference_model(plan, progress)
-    if progress.scored and progress.scored[-1].state.role == "pilot":
-        assert progress.fitted is not None
-        assert progress.prior is not None
-        fitted = reference.fit(model, observed(plan, progress), progress.fitted, progress.prior)
-        progress = progress._replace(fitted=fitted)
-        if plan.rules.track:
-            unsure = 0.0
-            if state.role == "pilot":
-                unsure = min(math.sqrt(max(float(np.trace(fitted.cov[:-1, :-1])), 0.0)), 1.5 * fitted.scale)
-            c = plan.rules.ratio * math.hypot(fitted.scale, unsure)
-            if (
-                plan.like is not None and plan.like[1] is not None and unsure <= fitted.scale
-            ):  # far off, the pilot needs more
-                c = plan.like[1] / state.y_scale
-            state = state._replace(c=c)
-        elif plan.rules.scoring.pearson:
-            eta, cov = model.predictors(fitted.theta), fitted.cov[:-1, :-1]
-            unsure = math.sqrt(max(float(np.trace(cov)), 0.0)) if state.role == "pilot" else 0.0
-            state = state._replace(c=reference.threshold_of_counts(plan.rules, eta, unsure))
-        state = state._replace(theta=fitted.theta)
-    elif progress.scored:
-        progress, state = _stepped(plan, progress, state, model)
+    if progress.scored[-1].state.role != "pilot":
+        carried, learned, back, x, g = _latest(plan, progress, state, model)
+        noise = back @ carried.noise @ back.T / max(*(float(r.weight.sum()) for r in carried.rounds), 1e-300)
+        chance = math.sqrt(float(np.trace(noise)))
+        off = float(np.linalg.norm(np.linalg.solve(carried.root.T, g)))
+        nearer = left_behind(plan, progress, chance, off)
+        if nearer.since > progress.since:
+            progress = nearer
+            carried, learned, back, x, g = _latest(plan, progress, state, model)
+        step = lengthened(plan, progress, -back @ g, state.c if model.scaled else 1.0, curvature.GAIN, chance)
+        theta = np.linalg.solve(carried.root.T, x) + curvature.gain(noise, varying=plan.rules.varying) @ step
+        progress = progress._replace(curvature=learned, local=carried.local)
+        progress = stretched(plan, progress, state, model, carried)
+        return _offset(plan, progress, state._replace(theta=theta))
+    assert progress.fitted is not None
+    assert progress.prior is not None
+    fitted = reference.fit(model, observed(plan, progress), progress.fitted, progress.prior)
+    unsure, scale, c = 0.0, fitted.scale, state.c
+    if state.role == "pilot":
+        unsure = math.sqrt(max(float(np.trace(fitted.cov[:-1, :-1])), 0.0))
+    if plan.rules.track:
+        unsure = min(unsure, 1.5 * scale)
+        c = plan.rules.ratio * math.hypot(scale, unsure)
+        if plan.like is not None and plan.like[1] is not None and unsure <= scale:  # far off, the pilot needs more
+            c = plan.like[1] / state.y_scale
+    elif plan.rules.scoring.pearson:
+        c = reference.threshold_of_counts(plan.rules, model.predictors(fitted.theta), unsure)
+    return _offset(plan, progress._replace(fitted=fitted), state._replace(theta=fitted.theta, c=c))
+
+
+def _offset(plan: Plan, progress: Progress, state: State) -> Progress:
+    """Progress with a state, in main rounds with groups' offsets."""
     if state.role == "main":
         state = state._replace(offsets=offsets(plan, progress, state))
-    return progress, state
+    return progress._replace(state=state)
 
 
-def _stepped(plan: Plan, progress: Progress, state: State, model: Reference) -> tuple[Progress, State]:
-    """State part of the way to the one-step estimate of the last round: equation (23) of docs/estimator.md."""
-    assert progress.fitted is not None
-    carried, learned, back = _known(plan, progress, state, model)
-    most = max(float(r.weight.sum()) for r in carried.rounds)
-    noise = back @ carried.noise @ back.T / max(most, 1e-300)
-    chance = math.sqrt(float(np.trace(noise)))
-    unit = state.c if model.scaled else 1.0
-    x, g = _latest(carried.rounds, combination.floored(learned.mean))
-    off = float(np.linalg.norm(np.linalg.solve(carried.root.T, g)))
-    nearer = left_behind(plan, progress, chance, off)
-    if nearer.since > progress.since:
-        progress = nearer
-        carried, learned, back = _known(plan, progress, state, model)
-        x, g = _latest(carried.rounds, combination.floored(learned.mean))
-    step = lengthened(plan, progress, -back @ g, unit, curvature.GAIN, chance)
-    step = curvature.gain(noise, varying=plan.rules.varying) @ step
-    theta = np.linalg.solve(carried.root.T, x) + step
-    progress = progress._replace(curvature=learned, local=carried.local)
-    return stretched(plan, progress, state, model, carried), state._replace(theta=theta)
+def _latest(
+    plan: Plan, progress: Progress, state: State, model: Reference
+) -> tuple[Carried, Curvature, Array, Array, Array]:
+    """Rounds and curvature at the last state, M̂ₛ, which makes steps, the last state, and the mean report there: (23).
 
-
-def _known(plan: Plan, progress: Progress, state: State, model: Reference) -> tuple[Carried, Curvature, Array]:
-    """Rounds and curvature at the last state, and M̂ₛ of equation (23) of docs/estimator.md, which makes steps."""
+    The report is that of the last round, or of several with as many records as one: those of states before are carried
+    to the last one, if the last round's are few, as many come late, or its people are fewer than a pilot round's.
+    """
     assert progress.fitted is not None
     carried = carry_rounds(plan, progress, model, state.theta, progress.fitted.scale, nearby=not plan.rules.varying)
     learned = carried.learned(brief=True)
-    return carried, learned, np.linalg.solve(carried.root.T, np.linalg.inv(combination.floored(learned.mean)))
-
-
-def _latest(rounds: Sequence[RoundMeans], m: Array) -> tuple[Array, Array]:
-    """The last state, and the mean report there: that of the last round, or of several with as many records as one.
-
-    Reports of states before are carried to the last one by `m`, if those of the last round are few: if many come
-    late, or in families whose last pilot round is larger than a main one. Equation (23) of docs/estimator.md.
-    """
-    total, x, g = curvature.means(rounds)
-    most, share = float(total.max()), np.zeros(len(rounds))
-    for k in reversed(range(len(rounds))):
+    m = combination.floored(learned.mean)
+    total, x, g = curvature.means(carried.rounds)
+    most, share = float(total.max()), np.zeros(len(total))
+    for k in reversed(range(len(total))):
         share[k] = min(total[k], most - share.sum())
         if share.sum() >= ENOUGH * most:
             break
-    return x[-1], share @ (g + (x[-1] - x) @ m.T) / share.sum()
+    back = np.linalg.solve(carried.root.T, np.linalg.inv(m))
+    return carried, learned, back, x[-1], share @ (g + (x[-1] - x) @ m.T) / share.sum()
 
 
 def _measuring(plan: Plan, progress: Progress, state: State) -> Progress:
@@ -295,16 +248,13 @@ def _measuring(plan: Plan, progress: Progress, state: State) -> Progress:
     assert found is not None
     assert plan.gauge is not None
     assert progress.fitted is not None
-    spread, centre, residual = 1.0, 0.0, 1.0
+    spread, centre, residual, first = 1.0, 0.0, 1.0, int(plan.layout.constant)
     if plan.layout.response:
-        *slopes, own = np.linalg.inv(progress.scatter.rows)[plan.d]
-        first = int(plan.layout.constant)
-        spread, centre = math.hypot(*slopes[first:], own), float(slopes[0]) if first else 0.0
-        residual = float(own)
+        *slopes, residual = np.linalg.inv(progress.scatter.rows)[plan.d].tolist()
+        spread, centre = math.hypot(*slopes[first:], residual), slopes[0] if first else 0.0
     if plan.rules.track and not plan.rules.varying:
         residual = progress.fitted.scale
-    reach = REACH
-    gauge = plan.gauge._replace(residual=reach * residual, spread=reach * spread, centre=centre)
+    gauge = plan.gauge._replace(residual=REACH * residual, spread=REACH * spread, centre=centre)
     return progress._replace(state=state._replace(theta=found.theta), gauge=gauge, final=found)
 
 
@@ -317,8 +267,7 @@ def offsets(plan: Plan, progress: Progress, state: State) -> Array:
     if q < plan.groups:
         signs = hadamard(plan.groups)[:, 1 : q + 1].astype(np.float64) * (-1.0) ** state.number
     else:
-        rng = np.random.Generator(np.random.PCG64([41, state.number]))
-        half = rng.choice([-1.0, 1.0], (plan.groups // 2, q))
+        half = np.random.Generator(np.random.PCG64([41, state.number])).choice([-1.0, 1.0], (plan.groups // 2, q))
         signs = np.concatenate([half, -half])
     out = signs * (_length(plan, progress, state) / math.sqrt(q))
     if progress.stretch is not None:
@@ -330,27 +279,25 @@ def offsets(plan: Plan, progress: Progress, state: State) -> Array:
 
 def _length(plan: Plan, progress: Progress, state: State) -> float:
     """Length of groups' offsets: equation (18) of docs/estimator.md."""
-    q, scoring = plan.size, plan.rules.scoring
-    people = sum(progress.held) if plan.rows is None else plan.rows
-    curved = plan.rules.varying or plan.rules.centre != 0.0 or scoring.bent_by_offsets
+    scoring, varying = plan.rules.scoring, plan.rules.varying
+    curved = varying or plan.rules.centre != 0.0 or scoring.bent_by_offsets
     # where offsets bend what is expected, their length falls with a standard error; else curvature is what matters
     strength2 = plan.effective_mu(state.longest) ** 2
     if not curved and not state.longest:
         strength2 = 4.0 / (plan.sd("main") ** 2 + SAMPLED / plan.d)
-    effective = people * strength2
-    enough = OFFSET_PEOPLE * q**2
-    size = OFFSET * min(1.0, (enough / max(effective, 1.0)) ** 0.25)
-    length = size * (state.c if plan.rules.track or scoring.residual else 1.0)
-    if plan.rules.varying and plan.rules.track:
-        # c is that of a window about a margin
-        length = size * scoring.margin
+    effective = (sum(progress.held) if plan.rows is None else plan.rows) * strength2
+    length = OFFSET * min(1.0, (OFFSET_PEOPLE * plan.size**2 / max(effective, 1.0)) ** 0.25)
+    if varying and plan.rules.track:
+        length *= scoring.margin  # c is that of a window about a margin
+    elif plan.rules.track or scoring.residual:
+        length *= state.c
     # far out the density, which is the curvature, is low: with the median's length, reports showed so little of one
     # that varied elevenfold that intervals of the 0.9 quantile covered 70%
     if scoring.density:
         length *= min(math.exp(0.5 * float(ndtri(plan.rules.shape.a)) ** 2), 1.0 / OFFSET)
     if scoring.short_offsets and plan.sd("main") > 0.0:
         length *= GENTLE
-    elif plan.extremes and not plan.rules.varying:
+    elif plan.extremes and not varying:
         length *= coordinates.AT_BOUND
     return float(length)
 
@@ -360,18 +307,15 @@ def stretched(plan: Plan, progress: Progress, state: State, model: Reference, ca
 
     Along directions of less curvature than the mean they are longer in proportion, but for numbers at a bound, at
     most c, and only so long that predictors of records that show curvature along a direction move by c: with three c
-    no record of a rare level had a score that bent, and its coefficient's sd was a quarter larger. Relative errors of
-    standard errors are those of curvature, which are the larger, with offsets of one length, the less curvature there
-    is. In designs where it varies most, with 200,000 records, a tenth as many coefficients were marked,
-    and 93% of the intervals of the worst held in place of 88 (`benchmarks.validity`); where it doesn't vary, next to
-    nothing changes.
+    no record of a rare level had a score that bent, and its coefficient's sd was a quarter larger. In designs where
+    curvature varies most, with 200,000 records, a tenth as many coefficients were marked, and 93% of the intervals of
+    the worst held in place of 88 (`benchmarks.validity`).
     """
     usual = model.scaled and not plan.rules.varying and plan.size <= curvature.MOST
-    learned = progress.curvature
-    if not usual or progress.stretch is not None or learned is None or len(progress.main) < STRETCHED:
+    if not usual or progress.stretch is not None or progress.curvature is None or len(progress.main) < STRETCHED:
         return progress
     each = _length(plan, progress, state) / (state.c * math.sqrt(plan.size))
-    values, vectors = np.linalg.eigh(carried.root @ learned.mean @ carried.root.T)
+    values, vectors = np.linalg.eigh(carried.root @ progress.curvature.mean @ carried.root.T)
     along = (model.points @ vectors) ** 2
     reach = np.sqrt((model.weight @ along**2) / np.maximum(model.weight @ along, 1e-300))
     most = np.clip(1.0 / np.maximum(each * reach, 1e-300), 1.0, 1.0 / OFFSET)
@@ -387,16 +331,14 @@ def stretched(plan: Plan, progress: Progress, state: State, model: Reference, ca
 def left_behind(plan: Plan, progress: Progress, chance: float, off: float) -> Progress:
     """Leave out the first main rounds, up to the last that is far from the present state: progress with `since`.
 
-    Farther than two of the longest steps, once others tell as much. In a fit without covariates but a group, as design
-    "valley" of `benchmarks.designs` (400,000 records, μ = 5), the group's coefficient was off by 5 standard errors with
-    5 c, by none with 2 and 3 (8 runs each). With 2, intervals of design "response" were longer by 2%, and more marked.
+    Farther than two of the longest steps, once others tell as much: a group's coefficient, design "valley" of
+    `benchmarks.designs` (400,000 records, μ = 5), was off by 5 standard errors with 5 c, by none with 2 and 3 (8 runs).
 
     `chance` is the sd of a state by the noise of one round, coordinates of the scores; `off` the last state's distance
     from its reports' one-step estimate under the reference model's curvature. If that is more than c, nothing is left
     out: beyond the data scores are as large as they can be.
     """
-    main = progress.main
-    last = progress.state
+    main, last = progress.main, progress.state
     if len(main) < 2 or not plan.rules.scoring.bounded or off > last.c:
         return progress
     limit = max(2.0 * FAR * last.c, SURE * chance)
@@ -411,10 +353,9 @@ def left_behind(plan: Plan, progress: Progress, chance: float, off: float) -> Pr
 def lengthened(plan: Plan, progress: Progress, step: Array, unit: float, gain: float, chance: float) -> Array:
     """A step cut to `FAR` units, but twice the last one if that was cut, too, and went the same way; shape (b d,).
 
-    So states move by eleven c in four rounds, not in twelve. If the last step went too far, half of it is taken back: a
-    zero is between. A step is never longer than the rounds to come can halve. `step` is computed from the reports of
-    the last state, which `progress` has. `unit` is that of lengths, c; `gain` the part of a step that is made, and
-    `chance` the length that noise alone gives it.
+    If the last step went too far, half of it is taken back: a zero is between. A step is never longer than the rounds
+    to come can halve. It is computed from the reports of the last state, which `progress` has. `unit` is that of
+    lengths, c; `gain` the part of a step that is made, and `chance` the length that noise alone gives it.
     """
     length, most, before = float(np.linalg.norm(step)), FAR * unit, progress.main
     if length > max(most, SURE * chance) and len(before) > 1 and plan.rules.scoring.bounded:

@@ -1,13 +1,11 @@
-"""Reading of single cells of raw data: a number, a day, a level. Each by itself, whatever is beside it.
-
-Used by the front end only. Nothing is raised here that depends on a cell.
-"""
+"""Single cells of raw data: a number, a day, a level; each is read by itself, and none decides what is raised."""
 
 from __future__ import annotations
 
 from array import array
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from datetime import date
 from functools import lru_cache
 from numbers import Complex, Number, Real
@@ -65,9 +63,20 @@ def plain_table(values: Any, width: int | None = None) -> NDArray[Any]:
 
     Without `width` it is what most rows have. Of a list of cells each is a row.
     """
+
+    def cells(row: Any) -> list[Any]:
+        try:
+            if isinstance(row, list | tuple | deque | array | pd.Series):
+                return list(row)
+            if isinstance(row, np.ndarray) and row.ndim == 1:
+                return list(unmasked(row))
+        except Exception:  # whatever the row is, its own code may raise anything
+            return []
+        return [None if row is np.ma.masked else row]
+
     if not _is_list(values):
         return np.asarray(unmasked(values))
-    rows = [_row(row) for row in values]
+    rows = [cells(row) for row in values]
     if width is None:
         width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
     rows = [row if len(row) == width else [None] * width for row in rows]
@@ -81,20 +90,6 @@ def _is_list(values: Any) -> bool:
         return False
     arrays = any(hasattr(values, name) for name in ("dtype", "__array__", "__array_interface__"))
     return not arrays and hasattr(values, "__len__") and hasattr(values, "__iter__")
-
-
-def _row(row: Any) -> list[Any]:
-    """Cells of a row; of what is no row but one cell, that cell."""
-    try:
-        if row is np.ma.masked:
-            return [None]
-        if isinstance(row, np.ndarray):
-            return list(unmasked(row)) if row.ndim == 1 else [row]
-        if isinstance(row, list | tuple | deque | array | pd.Series):
-            return list(row)
-    except Exception:  # whatever the row is, its own code may raise anything
-        return []
-    return [row]
 
 
 def read_numbers(raw: Any, *, dates: bool = False) -> Floats:
@@ -126,23 +121,11 @@ def _cells(series: Any) -> NDArray[Any]:
     try:
         return np.asarray(series.to_numpy(dtype=object))
     except Exception:  # of one cell, which must not decide whether others are read
-        out = np.empty(len(series), dtype=object)
+        out = np.full(len(series), None, dtype=object)
         for k in range(len(series)):
-            try:
+            with suppress(Exception):
                 out[k] = series.iloc[k]
-            except Exception:
-                out[k] = None
         return out
-
-
-def _day(cell: Any) -> float:
-    """Days since 1970-01-01 of a cell, NaN if it is neither a date nor a number."""
-    try:
-        cell = _decoded(cell) if isinstance(cell, bytes) else cell
-        day = day_of(cell)
-        return _number(cell) if day is None else day
-    except Exception:  # whatever the cell is, its own code may raise anything
-        return np.nan
 
 
 def as_series(raw: Any) -> Any:
@@ -174,15 +157,16 @@ def _each_number(series: Any, dates: bool) -> Floats:
         pass
     cells = _cells(series)
     if dates:
-        texts = {c: _day(c) for c in {c for c in cells if type(c) is str}}  # of many records few dates differ
-        return np.fromiter((texts[c] if type(c) is str else _day(c) for c in cells), np.float64, len(cells))
+        texts = {c: _number(c, True) for c in {c for c in cells if type(c) is str}}  # of many records few dates differ
+        return np.fromiter((texts[c] if type(c) is str else _number(c, True) for c in cells), np.float64, len(cells))
     return np.fromiter(map(_number, cells), np.float64, len(cells))
 
 
-def _number(cell: Any) -> float:
-    """A cell as a double, NaN if it is no number."""
+def _number(cell: Any, dates: bool = False) -> float:
+    """A cell as a double, or of `dates` the days since 1970-01-01 if it is a date; NaN if it is no number."""
     try:
-        return float(exact(cell))
+        day = day_of(cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell) if dates else None
+        return float(exact(cell)) if day is None else day
     except Exception:  # whatever the cell is, its own code may raise anything
         return np.nan
 
@@ -190,7 +174,7 @@ def _number(cell: Any) -> float:
 def exact(cell: Any) -> Any:
     """The number a cell is or reads as, whole numbers exactly; NaN if it is none."""
     if isinstance(cell, bytes):
-        cell = _decoded(cell)
+        cell = cell.decode("utf-8", "replace")
     if isinstance(cell, np.inexact):
         cell = cell.item()  # Python's own number, which doesn't warn of what is too large for a short one
     if isinstance(cell, str):
@@ -218,43 +202,31 @@ def iso_text(cell: Any) -> Any:
     return cell.isoformat().removesuffix("T00:00:00") if isinstance(cell, date) and cell is not pd.NaT else cell
 
 
-def _decoded(cell: bytes) -> str:
-    return cell.decode("utf-8", "replace")
-
-
-class Places:
-    """Positions of declared levels, by what a cell says: its text, or the number that it is or reads as.
+@lru_cache(maxsize=64)  # once for a factor
+def places_of(levels: Sequence[Any]) -> Callable[[Any], int]:
+    """Position of a cell's level among those declared, `UNKNOWN` if it is none, by its text or the number it reads as.
 
     A reader that takes "1" for a number or "yes" for a truth value must not change what a cell means, so a number
     finds the level that reads as it, if there is only one.
     """
+    texts = {normalize("NFC", level): i for i, level in enumerate(levels) if isinstance(level, str)}
+    numbers = {exact(level): i for i, level in enumerate(levels) if not isinstance(level, str)}
+    reads = [(number, i) for level, i in texts.items() if -np.inf < (number := exact(level)) < np.inf]
+    often = Counter(number for number, _ in reads)
+    numbers = {number: i for number, i in reads if often[number] == 1} | numbers
 
-    def __init__(self, levels: Sequence[Any]) -> None:
-        self.texts = {normalize("NFC", level): i for i, level in enumerate(levels) if isinstance(level, str)}
-        self.numbers = {exact(level): i for i, level in enumerate(levels) if not isinstance(level, str)}
-        reads: dict[Any, list[int]] = {}
-        for level, i in self.texts.items():
-            number = exact(level)
-            if -np.inf < number < np.inf:
-                reads.setdefault(number, []).append(i)
-        for number, found in reads.items():
-            if len(found) == 1:
-                self.numbers.setdefault(number, found[0])
-
-    def place(self, cell: Any) -> int:
-        """Position of a cell's level, `UNKNOWN` if it is none."""
+    def place(cell: Any) -> int:
         try:
-            cell = _decoded(cell) if isinstance(cell, bytes) else iso_text(cell)
-            if isinstance(cell, str) and (text := normalize("NFC", cell)) in self.texts:
-                return self.texts[text]
+            cell = cell.decode("utf-8", "replace") if isinstance(cell, bytes) else iso_text(cell)
+            if isinstance(cell, str) and (text := normalize("NFC", cell)) in texts:
+                return texts[text]
             number = exact(cell)
-            found = self.numbers.get(number, UNKNOWN)
-            return self.numbers.get(float(number), UNKNOWN) if found == UNKNOWN else found
+            found = numbers.get(number, UNKNOWN)
+            return numbers.get(float(number), UNKNOWN) if found == UNKNOWN else found
         except Exception:  # whatever the cell is, its own code may raise anything
             return UNKNOWN
 
-
-places_of = lru_cache(maxsize=64)(Places)  # Made once for a factor
+    return place
 
 
 def factorized(raw: Any) -> tuple[NDArray[Any], list[Any]]:
@@ -270,8 +242,25 @@ def factorized(raw: Any) -> tuple[NDArray[Any], list[Any]]:
             return codes, seen.tolist()
     except Exception:  # half of a character, say
         pass
-    cells = np.fromiter(map(_sound, _cells(series)), dtype=object, count=len(series))
-    codes, seen = pd.factorize(cells)
+
+    def sound(cell: Any) -> Any:  # which may be a level; in place of any other, something that is none
+        try:
+            if isinstance(cell, bytes):
+                cell = cell.decode("utf-8", "replace")
+            if isinstance(cell, str):
+                cell = str.__str__(cell)  # of NumPy's or another's kind of text, too
+                cell.encode()
+            cell = iso_text(cell)
+            if type(cell) not in _PLAIN:
+                cell = exact(cell)
+                if not abs(cell) < LARGEST:  # a decimal number of a line may be one of millions of digits
+                    return object()
+                cell = int(cell) if cell == int(cell) else float(cell)
+            return cell if type(cell) in _PLAIN else object()
+        except Exception:  # whatever the cell is, its own code may raise anything
+            return object()
+
+    codes, seen = pd.factorize(np.fromiter(map(sound, _cells(series)), dtype=object, count=len(series)))
     return codes, seen.tolist()
 
 
@@ -289,25 +278,6 @@ def coded_texts(values: Any) -> Any:
         return pd.Categorical.from_codes(held.indices.fill_null(GAP).to_numpy(), dtype=kind, validate=False)
     except Exception:  # cells of several types, or half of a character: each batch is looked at by itself
         return values
-
-
-def _sound(cell: Any) -> Any:
-    """A cell that may be a level; in place of any other, something that is none."""
-    try:
-        if isinstance(cell, bytes):
-            cell = _decoded(cell)
-        if isinstance(cell, str):
-            cell = str.__str__(cell)  # of NumPy's or another's kind of text, too
-            cell.encode()
-        cell = iso_text(cell)
-        if type(cell) not in _PLAIN:
-            cell = exact(cell)
-            if not abs(cell) < LARGEST:  # a decimal number of a line may be one of millions of digits
-                return object()
-            cell = int(cell) if cell == int(cell) else float(cell)
-        return cell if type(cell) in _PLAIN else object()
-    except Exception:  # whatever the cell is, its own code may raise anything
-        return object()
 
 
 class Taken(Mapping[str, Any]):
@@ -330,7 +300,12 @@ class Taken(Mapping[str, Any]):
 
     def doubles(self, names: Iterable[str]) -> tuple[list[str], Floats]:
         """Which of the columns are plain arrays of doubles, and their rows, shape (columns, n)."""
-        some = [name for name in names if isinstance(held := self.columns.get(name), np.ndarray) and _is_plain(held)]
+
+        def is_plain(values: Any) -> bool:
+            one = isinstance(values, np.ndarray) and values.dtype == np.float64 and values.ndim == 1
+            return one and values.flags.c_contiguous and values.flags.aligned
+
+        some = [name for name in names if is_plain(self.columns.get(name))]
         out = np.empty((len(some), len(self.at)))
         runs = _in_turn(self.at)
         for name, to in zip(some, out, strict=True):
@@ -355,10 +330,6 @@ def _in_turn(at: NDArray[np.int64]) -> NDArray[np.int64] | None:
     if len(rows) % length or (ends % length).any() or (rows[::length] % length).any():
         return None
     return rows.reshape(-1, length, blocks)
-
-
-def _is_plain(values: NDArray[Any]) -> bool:
-    return values.dtype == np.float64 and values.ndim == 1 and values.flags.c_contiguous and values.flags.aligned
 
 
 def taken(values: Any, at: NDArray[np.int64]) -> Any:

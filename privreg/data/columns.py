@@ -1,7 +1,4 @@
-"""Raw columns: how values leave a frame as clamped numbers and codes of declared levels.
-
-Used by the front end only. No error raised here quotes a value.
-"""
+"""Raw columns become clamped numbers and codes of declared levels. No error raised here quotes a value."""
 
 from __future__ import annotations
 
@@ -151,28 +148,22 @@ def numbers(raw: Any, name: str, *, gaps: bool = False, dates: bool = False, new
 
     Of a column of `dates` the numbers are days since 1970-01-01. `new` rows are public ones, for predictions.
     """
-    values = quietly(lambda: read_numbers(raw, dates=dates), _unreadable(name))
-    if not gaps and np.isnan(values).any():
-        raise _gap(name, dates=dates, new=new)
+    values: Floats = quietly(lambda: read_numbers(raw, dates=dates), DataError(_UNREADABLE.format(name)))
+    return values if gaps else without_gaps(values, name, dates=dates, new=new)
+
+
+_UNREADABLE: Final = "column {!r} can't be read; convert it to plain numbers or texts."
+"""For what no library should do: an error of its own could quote a value."""
+
+
+def without_gaps(values: Floats, name: str, *, dates: bool = False, new: bool = False) -> Floats:
+    """The numbers of a column; an error if one is missing."""
+    if np.isnan(values).any():
+        wrong = "missing or no date; write it as 2020-12-31" if dates else "missing, infinite or no number; convert it"
+        factor = f", declare levels={{{name!r}: [...]}} if it is a factor, dates as its bounds if there are dates"
+        factor = "" if dates or new else factor
+        raise DataError(f"column {name!r} has a value that is {wrong}{factor}, or {_MEND_NEW if new else _MEND}")
     return values
-
-
-def _gap(name: str, *, dates: bool, new: bool) -> DataError:
-    """Error for a column with a cell that is no finite number."""
-    mend = _MEND_NEW if new else _MEND
-    if dates:
-        return DataError(f"column {name!r} has a value that is missing or no date; write it as 2020-12-31, or {mend}")
-    if new:
-        return DataError(f"column {name!r} has a value that is missing, infinite or no number; convert it, or {mend}")
-    return DataError(
-        f"column {name!r} has a value that is missing, infinite or no number; convert it, declare "
-        f"levels={{{name!r}: [...]}} if it is a factor, dates as its bounds if there are dates, or {_MEND}"
-    )
-
-
-def _unreadable(name: str) -> DataError:
-    """For what no library should do: an error of its own could quote a value."""
-    return DataError(f"column {name!r} can't be read; convert it to plain numbers or texts.")
 
 
 def level_codes(raw: Any, name: str, levels: Sequence[Any], *, gaps: bool = False, new: bool = False) -> Codes:
@@ -200,8 +191,8 @@ def level_codes(raw: Any, name: str, levels: Sequence[Any], *, gaps: bool = Fals
 
 def _coded(raw: Any, name: str, levels: Sequence[Any]) -> tuple[NDArray[Any], list[int]]:
     """Codes of a column's distinct values, -1 for a missing one, and their positions among the declared levels."""
-    codes, seen = quietly(lambda: factorized(raw), _unreadable(name))
-    return codes, [*map(places_of(tuple(levels)).place, seen)]
+    codes, seen = quietly(lambda: factorized(raw), DataError(_UNREADABLE.format(name)))
+    return codes, [*map(places_of(tuple(levels)), seen)]
 
 
 def joined(
@@ -268,8 +259,8 @@ def prepare(
             unsure = np.flatnonzero(~np.isfinite(held.sum(axis=1)))  # as of `all_finite`
             for name, values in ((some[k], held[k]) for k in unsure):
                 values[np.isinf(values)] = np.nan
-                if not gaps and np.isnan(values).any():
-                    raise _gap(name, dates=False, new=new)
+                if not gaps:
+                    without_gaps(values, name, new=new)
             limits = np.array([schema.limits(n) if n in clamp else (-np.inf, np.inf) for n in some]).reshape(-1, 2)
             np.clip(held, limits[:, :1], limits[:, 1:], out=held)
         out.update(zip(some, held, strict=True))
@@ -319,8 +310,7 @@ def zero_one(values: Floats, name: str, *, gaps: bool = False) -> Floats:
     return values
 
 
-# --- opt-outs: what the two functions below return is learned from raw rows and is NOT private -----------
-# They serve allow_leak=("levels", "scale") only; the caller warns and records it in Schema.leaked.
+# --- opt-outs, learned from raw rows and NOT private; the caller warns, and records it in Schema.leaked -------
 
 
 def learn_levels(frame: Any, column: str) -> tuple[Any, ...]:

@@ -1,13 +1,10 @@
-"""A schema against a file: what the file's own names and types say, and nothing that its rows do.
-
-A Parquet file's footer also holds the least and the largest value of each column. They are not looked at.
-"""
+"""A schema against a file's names and types; no row, and no extreme in a Parquet file's footer, is looked at."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from privreg.data.columns import missing, reads_as_number
 from privreg.data.sources.arrow import kind_of
@@ -40,9 +37,6 @@ def described(path: str | Path, how: Csv = PLAIN) -> list[Described]:
     return out
 
 
-_AS_NUMBERS: Final = frozenset({"number", "boolean", "empty"})
-
-
 def mismatches(schema: Schema, file: Described, wanted: Iterable[str] | None = None) -> list[str]:
     """Contradictions, a line each, of the columns `wanted`; by default of all that are declared."""
     declared = dict.fromkeys([*schema.levels, *schema.numeric()])
@@ -58,37 +52,29 @@ def mismatches(schema: Schema, file: Described, wanted: Iterable[str] | None = N
                 'scale is to be learned (scaling="private").'
             )
         elif file.kinds is not None and (problem := _wrong_kind(schema, name, file.kinds[name])):
-            out.append(problem)
+            out.append(f"column {name!r} is {problem}")
     return out
 
 
 def _wrong_kind(schema: Schema, name: str, kind: str) -> str | None:
-    held = f"column {name!r} is {kind if kind == 'of another kind' else f'of type {kind}'}"
-    if kind == "empty" or (name not in schema.levels and kind in _AS_NUMBERS):
+    held, levels = kind if kind == "of another kind" else f"of type {kind}", schema.levels.get(name)
+    number = kind in {"number", "boolean"}
+    if kind == "empty":
         return None
-    if name in schema.dates and kind in {"date", "text"}:
-        return None
-    if kind == "date" and name not in schema.levels:
-        return f"{held} and its bounds are numbers; give dates as bounds, such as [2020-01-01, 2020-12-31]."
-    if name not in schema.levels:
+    if levels is None:
+        if number or (name in schema.dates and kind in {"date", "text"}):
+            return None
+        if kind == "date":
+            return f"{held} and its bounds are numbers; give dates as bounds, such as [2020-01-01, 2020-12-31]."
         more = "convert it, or declare its levels" if kind == "text" else "convert it, or leave it out"
         return f"{held} and is declared a number; {more}."
-    if kind not in {"text", *_AS_NUMBERS}:
+    if kind != "text" and not number:
         return f"{held} and is declared a factor; convert it to text, or leave it out."
-    if any(isinstance(level, str) == (kind == "text") for level in schema.levels[name]):
+    if any(isinstance(level, str) == (kind == "text") for level in levels):
         return None
     if kind == "text":
         return f"{held} and its declared levels are not; quote them in the schema (1 is not '1')."
     return f"{held} and its declared levels are texts; write them without quotes ('1' is not 1)."
-
-
-_HEAD: Final = """\
-# Public declarations about the columns of {name}: what everybody may know without having looked
-# at its rows. Fill in the columns a model uses and delete the others.
-"""
-
-
-_EITHER: Final = "# A CSV file has no types: keep a number (or date) under bounds and a factor under levels.\n"
 
 
 def template(path: str | Path, how: Csv = PLAIN) -> str:
@@ -98,13 +84,14 @@ def template(path: str | Path, how: Csv = PLAIN) -> str:
     file = described(path, how)[0]
     if file.kinds is None and any(not c.strip() or reads_as_number(c) for c in file.columns):
         raise DataError(f"{file.name}: its first line looks like a row; write names of columns above it.")
-    out = [_HEAD.format(name=file.name), _EITHER if file.kinds is None else ""]
+    out = f"# Public declarations about the columns of {file.name}: what everybody may know without having looked\n"
+    out += "# at its rows. Fill in the columns a model uses and delete the others.\n"
+    if file.kinds is None:
+        out += "# A CSV file has no types: keep a number (or date) under bounds and a factor under levels.\n"
     numbers = {"number": "[lowest, highest]", "boolean": "[0, 1]", "date": "[2020-01-01, 2020-12-31], first and last"}
     factors = dict.fromkeys(("text", "empty"), '["reference", "another"]')
-    unknown = {"bounds": numbers["number"], "levels": factors["text"]}
-    for part, hints in (("bounds", numbers), ("levels", factors)):
-        held = {c: hints.get(file.kinds[c]) if file.kinds else unknown[part] for c in file.columns}
-        lines = [f"  {quoted(c)}: []  # {hint}\n" for c, hint in held.items() if hint]
-        if lines:
-            out.append(f"{part}:\n" + "".join(lines))
-    return "".join(out)
+    for part, hints, unknown in (("bounds", numbers, "number"), ("levels", factors, "text")):
+        held = {c: hints.get(unknown if file.kinds is None else file.kinds[c]) for c in file.columns}
+        lines = "".join(f"  {quoted(c)}: []  # {hint}\n" for c, hint in held.items() if hint)
+        out += f"{part}:\n{lines}" if lines else ""
+    return out

@@ -1,7 +1,4 @@
-"""People behind rows: personal budgets, and several rows of one person. Device side.
-
-Both are read from columns that are no covariates. No error raised here quotes a value.
-"""
+"""People behind rows: their budgets, ids, weights and clusters. Device side; no error raised here quotes a value."""
 
 from __future__ import annotations
 
@@ -71,9 +68,8 @@ class Participants:
 
         `mu_column` and `mu_max` are the column of personal budgets, in units of `spent`, and their ceiling.
         """
-        ceiling = f"{spent}_max"
+        ceiling, most = f"{spent}_max", real(mu_max)
         column = _column(spent, mu_column, f"a column of personal budgets ({spent}='my_budget', {ceiling}=1.0)")
-        most = real(mu_max)
         if column is None and mu_max is not None:
             raise BudgetError(
                 f"{ceiling}={shown(mu_max)} is the ceiling of a column of personal budgets, and none is named; give "
@@ -91,20 +87,30 @@ class Participants:
                 f"rows of one person, so that both must be one column; for another factor write C({effect[1]})."
             )
         who = who if effect is None else effect[1]
-        most_rows = check("local.formula", "max_per_id", max_per_id)
-        if who is None and max_per_id != 1:
-            raise OptionError(
-                f"max_per_id={shown(max_per_id)} needs the column that identifies people; give id='person' too, or "
-                "leave it out."
-            )
-        rest = _gathered(who, most_rows, k_max, per_person, weights, None if effect is None else effect[0])
+        each = check("local.formula", "max_per_id", max_per_id)
+        rows, how = check("local.formula", "k_max", k_max), check("local.formula", "per_person", per_person)
+        weight = _column("weights", weights, "the column of survey weights (weights='w', bounds={'w': (0, 4)})")
+        wrong = {
+            f"max_per_id={shown(max_per_id)} needs the column that identifies people; give id='person' too, or leave "
+            "it out.": who is None and max_per_id != 1,
+            f"k_max={rows} means one report of a person's rows, at mu, and max_per_id={each} as many reports, at more "
+            "than mu; give one of them, with two collectors k_max=.": rows is not None and each != 1,
+            f"k_max={rows} needs the column that identifies people; give id='person' too.": rows and who is None,
+            f"per_person={how!r} is about several rows of a person; give k_max=, how many of them its report holds.":
+            rows is None and how != "sum",
+            "to take out levels of persons a report needs several rows of each; give k_max=5, say, the largest number "
+            "of rows that a person's report is to hold, 2 or more.": effect is not None and (rows or 1) < 2,
+        }  # fmt: skip
+        for words in (words for words, is_so in wrong.items() if is_so):
+            raise OptionError(words)
         group = _column("cluster", cluster, "the column of clusters (cluster='school', levels={'school': [...]})")
-        named = {spent: column, "id": who, "weights": rest[2], "cluster": group}
+        named = {spent: column, "id": who, "weights": weight, "cluster": group}
         for (one, name), (other, again) in combinations(named.items(), 2):
             if name is not None and name == again:
                 raise OptionError(f"{one}={name!r} and {other}={name!r} are the same column; name one for each.")
         missing = check("local.formula", "missing", missing)
-        return cls(column, most, who, most_rows, missing, *rest, group, spent, real(delta) or 0.0)
+        kind = None if effect is None else effect[0]
+        return cls(column, most, who, each, missing, rows, how, weight, kind, group, spent, real(delta) or 0.0)
 
     @property
     def centred(self) -> bool:
@@ -165,28 +171,21 @@ class Participants:
         """
         if self.mu is None or self.mu_max is None:
             return None
-        what = f"column {self.mu!r}, which holds the personal budgets,"
-        raw = column_of(frame, self.mu)
-        budgets = read_numbers(raw)
-        if np.isnan(budgets).any():
-            raise DataError(
-                f"{what} has a value that is missing, infinite or no number; everybody needs a budget: fill it, or "
-                "leave such rows out."
-            )
-        if not (budgets > 0).all():
-            raise DataError(f"{what} has a value that is not positive; leave out rows whose person reports nothing.")
-        if (budgets > self.mu_max).any():
-            raise DataError(
-                f"{what} has a value above {self.spent}_max={self.mu_max:g}; declare a larger {self.spent}_max, or "
-                "lower such budgets."
-            )
+
+        def refuse(wrong: Any, words: str) -> None:
+            if wrong.any():
+                raise DataError(f"column {self.mu!r}, which holds the personal budgets, has a value {words}")
+
+        budgets, most = read_numbers(column_of(frame, self.mu)), f"{self.spent}_max"
+        absent = "that is missing, infinite or no number; everybody needs a budget: fill it, or leave such rows out."
+        refuse(np.isnan(budgets), absent)
+        refuse(budgets <= 0, "that is not positive; leave out rows whose person reports nothing.")
+        above = f"above {most}={self.mu_max:g}; declare a larger {most}, or lower such budgets."
+        refuse(budgets > self.mu_max, above)
         shares = gdp_mus(budgets, self.delta) / gdp_mu(self.mu_max, self.delta) if self.delta else budgets / self.mu_max
         out: Floats = np.minimum(shares, 1.0) ** 2
-        if not (out > LEAST_WEIGHT).all():
-            raise DataError(
-                f"{what} has a value too near 0 to be used, below a thousandth of {self.spent}_max; leave such rows "
-                "out, whose reports would be noise alone."
-            )
+        few = f"too near 0 to be used, below a thousandth of {most}; leave such rows out, whose reports would be"
+        refuse(~(out > LEAST_WEIGHT), f"{few} noise alone.")
         return out if kept is None else out[kept]
 
     def survey_weights(self, frame: Any, largest: float, least: float, kept: Flags | None = None) -> Floats | None:
@@ -218,39 +217,11 @@ class Participants:
     @classmethod
     def from_json(cls, doc: Mapping[str, Any]) -> Participants:
         """Rebuild it from :meth:`to_json`, checked like a user's own."""
-        given = doc["mu"], doc["mu_max"], doc["id"], doc["max_per_id"], doc["missing"]
-        effect = None if doc.get("effect") is None else (str(doc["effect"]), str(doc["id"]))
-        more = effect, doc.get("cluster"), str(doc.get("spent", "mu")), doc.get("delta", 0.0)
-        out = cls.declare(*given, doc.get("k_max"), doc.get("per_person", "sum"), doc.get("weight"), *more)
-        if doc.get("followed") is None:
-            return out
-        return replace(out, followed=Followed.from_json(doc["followed"]))
-
-
-def _gathered(
-    who: str | None, max_per_id: int, k_max: Any, per_person: Any, weights: Any, effect: str | None
-) -> tuple[int | None, str, str | None, str | None]:
-    """Declarations of several rows of a person, and of weights, in the order of `Participants`' fields."""
-    most = check("local.formula", "k_max", k_max)
-    how = check("local.formula", "per_person", per_person)
-    weight = _column("weights", weights, "the column of survey weights (weights='w', bounds={'w': (0, 4)})")
-    if most is not None and max_per_id != 1:
-        raise OptionError(
-            f"k_max={most} means one report of a person's rows, at mu, and max_per_id={max_per_id} as many reports, at "
-            "more than mu; give one of them, with two collectors k_max=."
-        )
-    if most is not None and who is None:
-        raise OptionError(f"k_max={most} needs the column that identifies people; give id='person' too.")
-    if most is None and how != "sum":
-        raise OptionError(
-            f"per_person={how!r} is about several rows of a person; give k_max=, how many of them its report holds."
-        )
-    if effect is not None and (most or 1) < 2:
-        raise OptionError(
-            "to take out levels of persons a report needs several rows of each; give k_max=5, say, the largest number "
-            "of rows that a person's report is to hold, 2 or more."
-        )
-    return most, how, weight, effect
+        given = {**doc, "mu_column": doc["mu"], "weights": doc.get("weight"), "spent": str(doc.get("spent", "mu"))}
+        given["effect"] = None if doc.get("effect") is None else (str(doc["effect"]), str(doc["id"]))
+        followed = doc.get("followed")
+        out = cls.declare(**{k: v for k, v in given.items() if k not in {"mu", "weight", "followed"}})
+        return out if followed is None else replace(out, followed=Followed.from_json(followed))
 
 
 def _column(option: str, name: Any, what: str) -> str | None:
@@ -333,16 +304,10 @@ class Counter:
             at = np.minimum(np.searchsorted(known, people), len(known) - 1)
             before += np.where(known[at] == people, often[at], 0)
         rank = np.arange(n) - np.repeat(first, times) + np.repeat(before, times)
-        self._add(people, times)
         out = np.empty(n, dtype=np.bool_)
         out[order] = rank >= self.most
         out[hashes == NOBODY] = True
-        return out
-
-    def _add(self, people: Hashes, times: Counts) -> None:
-        if not len(people):
-            return
-        runs = [*self._runs, (people, times)]
+        runs = [*self._runs, (people, times)] if n else self._runs
         while len(runs) > 1 and len(runs[-2][0]) <= 2 * len(runs[-1][0]):
             (a, m), (b, k) = runs[-2:]
             both = np.concatenate([a, b])
@@ -351,6 +316,7 @@ class Counter:
             first = np.flatnonzero(np.r_[True, both[1:] != both[:-1]])
             runs[-2:] = [(both[first], np.add.reduceat(np.concatenate([m, k])[order], first))]
         self._runs = runs
+        return out
 
     def __reduce__(self) -> str:
         raise TypeError("a counter of ids holds a secret key and can't be pickled or copied; begin another stream")

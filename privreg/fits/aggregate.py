@@ -19,7 +19,7 @@ from privreg.collector.aggregate.classes import against_first
 from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.lengths import AGAIN, means, share
 from privreg.collector.aggregate.lengths import far as far_columns
-from privreg.collector.aggregate.plan import MOST_MU, Noise, Plan, Progress, State, Summed, completed, rules_of
+from privreg.collector.aggregate.plan import MOST_MU, Noise, Plan, Progress, State, completed, rules_of
 from privreg.collector.aggregate.report import sd, steps
 from privreg.collector.aggregate.rounds import begin
 from privreg.collector.covariates import whitening
@@ -30,7 +30,6 @@ from privreg.collector.inference.methods import Estimate
 from privreg.collector.inference.pivots import Normal
 from privreg.collector.levels import BIAS
 from privreg.errors import InferenceError
-from privreg.families.family import Family
 from privreg.families.hazards import INTERVAL
 from privreg.families.measures import Measure
 from privreg.families.scores import Gauge
@@ -39,10 +38,9 @@ from privreg.fits.outcome import FitOutcome, outside_of, refuse_overflow
 from privreg.fits.plan import corners_of, extremes_of, limits_of_offset, order_of, to_user
 from privreg.fits.settings import Settings
 from privreg.formula.spec import ModelSpec
-from privreg.formula.units import Units
 from privreg.protocol.schedule import PILOTS
 from privreg.results.data import Equation, RoundHeld, Target
-from privreg.results.wording import Unusable
+from privreg.results.statement import Unusable
 from privreg.tables.diagnostics import ROUNDED, Diagnostic, note
 
 BLURRED: Final = 0.25  # Part of a variance by noise in the curvature from which on a coefficient is marked
@@ -97,6 +95,15 @@ def plan_of(
     if people.effect is not None:  # what is left of a column without a person's level
         highs[1:] = (highs - lows)[1:] * people.spread
         lows[1:], dummies = -highs[1:], np.zeros(len(order), dtype=np.bool_)
+    levels, cells = (), [np.zeros((0, len(order)))]
+    if people.followed is not None:  # columns of all intervals but the first
+        of = next((term.columns for term in design.terms if term.reads == (INTERVAL,)), ())
+        levels = tuple(np.argsort(order)[list(of)].tolist())
+    if people.effect is None and units.constant_column(design.probe) is not None:
+        for one in whitening.groups(design.sources, design.schema.levels, units.probe_inside(design.probe)):
+            forms, k = np.zeros((len(one.values), len(order))), len(one.values)
+            forms[:, [0, *np.argsort(order)[one.columns]]] = np.linalg.inv(np.column_stack([np.ones(k), one.values])).T
+            cells.append(forms)
     family, gauge = spec.scored, None
     if measures > 0.0:  # residuals, responses and their centre are in units that are learned
         gauge = Gauge(family.code, family.tau, spec.classes, 1.0, 1.0, 0.0, family.y_max, spec.unusable)
@@ -132,32 +139,11 @@ def plan_of(
         shifted=design.offset is not None or design.exposure is not None,
         cuts=np.zeros((0, 0)) if spec.cuts is None else spec.cuts[:, order],
         noise=spec.noise._replace(silos=silos or spec.shared(rows)),
-        levels=_intervals(spec, order),
-        cells=_cells(spec, order),
+        levels=levels,
+        cells=np.concatenate(cells),
         corners=corners_of(spec, order),
     )
     return completed(plan), order
-
-
-def _intervals(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[int, ...]:
-    """Places, in the order inside, of the columns of all intervals but the first; none where rows are records."""
-    if spec.people.followed is None:
-        return ()
-    of = next((term.columns for term in spec.design.terms if term.reads == (INTERVAL,)), ())
-    return tuple(np.argsort(order)[list(of)].tolist())
-
-
-def _cells(spec: ModelSpec, order: NDArray[np.intp]) -> Array:
-    """Indicators of all combinations of levels, the first ones too, as linear forms of columns in the order inside."""
-    place, found = np.argsort(order), [np.zeros((0, len(order)))]
-    if spec.people.effect is None and spec.units.constant_column(spec.design.probe) is not None:
-        inside = spec.units.probe_inside(spec.design.probe)
-        for one in whitening.groups(spec.design.sources, spec.design.schema.levels, inside):
-            forms = np.zeros((len(one.values), len(order)))
-            rows = np.column_stack([np.ones(len(one.values)), one.values])
-            forms[:, [0, *place[one.columns]]] = np.linalg.inv(rows).T
-            found.append(forms)
-    return np.concatenate(found)
 
 
 def lines_of_sums(plan: Plan, *, private: bool) -> list[tuple[Any, ...]]:
@@ -245,8 +231,9 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         linear = carry @ found.back
         estimates = methods.between_groups(found.each @ linear.T, found.parts, linear @ found.unknown @ linear.T)
     names = [*np.array(spec.design.names)[order].tolist(), spec.design.endog_name]
+    errors = np.sqrt(np.diag(cov))
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = np.nan_to_num(params / np.sqrt(np.diag(cov)))
+        ratios = np.nan_to_num(params / errors)
     findings = _findings(held, spec, found, order, ratios)
     filling = spec.people.gathered and not plan.followed
     more = filled_note(spec.people.k_max, progress.filled, progress.filled_sd) if filling else ()
@@ -256,11 +243,34 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         said += (note("crossed", back),)  # cut points that are out of order
     sure = not all(any(s.rows is None or j in s.rows for s in said) for j in range(len(params)))
     extra = _extra(plan, progress, found, units.y_scale, sure=sure or not plan.rules.scoring.censored)
+    rounds, there, before = (
+        list[RoundHeld](),
+        dict(trail),
+        None,
+    )  # Every batch, and the move of the estimate in standard errors
+    for k, (role, n) in enumerate(zip(roles, held.people, strict=False)):
+        after = outside(there[k + 1]) if k + 1 in there else None
+        far = math.nan if after is None or before is None else float(np.max(np.abs(after - before) / errors))
+        rounds.append(RoundHeld(k + 1, SHOWN.get(role, role), n, float(n), far))
+        before = after
+    mechanics, had = list[dict[str, Any]](), set[tuple[str, Any]]()  # Inputs for an audit: rows far apart, and noise
+    for p in held.history[:-1]:
+        of_role = steps(plan, p.state)
+        asked = p.state.role, p.state.theta.tobytes() if again else of_role  # groups of clusters answer one state
+        if asked not in had:
+            had.add(asked)
+            name = f"sum, {p.state.role}" + f" ({len(mechanics) + 1})" * again
+            sent = _far_rows(plan, p.state)
+            mechanics.append(reports.of_sums(name, sent, of_role.sd, of_role.unit, p.state.mu))
     clusters, groups = "", methods.summed_groups(plan.clusters)
     if groups:
         clusters, of_these = methods.of_clusters(held.clustered, groups, lanes=False)
         more += of_these
-    more += _dropped(plan, main, spec.silos)
+    each = [np.array(s.counts) for s in main if not s.group]  # groups of clusters are one round
+    each += [np.sum([s.counts for s in main if s.group], axis=0)] * any(s.group for s in main)
+    missing = np.sum([one == 0 for one in each], axis=0) if spec.silos else np.zeros(0)
+    if left := ", ".join(f"{name} {n}" for name, n in zip(spec.silos, missing, strict=True) if n):
+        more += (note("dropped", silos=left, rounds=len(each)),)
     return FitOutcome(
         nobs=held.reported,
         params=params,
@@ -272,32 +282,71 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         trail_senders=np.array([counted[k - 1] for k, _ in points], dtype=np.int64),
         trail_params=np.array([outside(one) for _, one in points]),
         trail_variances=np.array([np.diag(covariance(one)) + (np.nan if plan.clusters else 0.0) for _, one in points]),
-        family=_family(plan, settings, found, units, extra),
-        target=_target(plan, spec.family, progress.state),
-        tuning=_tuning(held),
-        spending=_spending(held),
-        weighing=(weighing := _weighing(plan, found, settings, progress.lost)),
-        bound=f"1 for a whole report; of scores weights {weighing}",
+        **_words(held, spec, settings, found, extra),
         notes=(*notes(findings, names, order, plan.rules.blocks), *said, *more),
         unusable=findings.unanswered,
         clusters=clusters,
-        silos=silo_words(plan.noise, spec.silos) if spec.silos else "",
         clamping=None if findings.clamped is None else clamping_words(findings.clamped, "any column"),
-        mechanics=_mechanics(held),
-        rounds=_rounds(held, dict(trail), outside, np.sqrt(np.diag(cov))),
+        mechanics=tuple(mechanics),
+        rounds=tuple(rounds),
         equation=_equation(plan, found, order, spec),
         extra=extra,
         measures=chain.measured(plan, progress, units.y_scale),
         measured=sum(count for _, count, _ in progress.gauged),
-        cost=f"for {plan.measured / plan.rows:.3g} of mu²" if again else "instead of a score",
     )
 
 
-def _target(plan: Plan, family: Family, state: State) -> str:
-    """Target of the coefficients, in words; it hardly depends on the scale that was found."""
-    words = family.target(plan.rules.ratio, learned=False)
-    words = words.replace("a public number", f"{state.most:.3g}") if plan.followed else words
-    return words if plan.like is None else f"{words}; the target is fixed, that of the fit in like="
+def _words(
+    held: HeldSums, spec: ModelSpec, settings: Settings, found: Estimated, extra: tuple[Measure, ...]
+) -> dict[str, Any]:
+    """Entries of an outcome in words: family and target, rounds and their cost, score weights, silos."""
+    plan, progress, rules, again = held.plan, held.history[-1], held.plan.rules, held.plan.noise.again
+    unit, text, silos = spec.units.y_scale, settings.score_text, len(plan.noise.silos)
+    groups = max(sum(s.group for s in progress.seen), 1)  # Sums of the last round: one, or one for each of clusters
+    name, comma, rest = text.partition(", learned")
+    family = f"{name} {found.scale * unit:.4g} (learned)" if comma else name + rest
+    if extra and plan.followed:
+        family = f"{text}, {extra[0].estimate:,.0f} ± {extra[0].std_error:,.0f} events (learned)"
+    elif extra:
+        size = "" if math.isnan(extra[0].std_error) else f" ± {extra[0].std_error:.2g}"
+        how = "learned" if size or plan.clusters else "learned, unreliable"
+        family = f"{text}, {extra[0].name} {extra[0].estimate:.4g}{size} ({how})"
+    elif comma and not rules.scaled:
+        family = f"{name.partition(',')[0]}, c = {rules.fixed * unit:.4g} (fixed by like=)"
+    target = spec.family.target(rules.ratio, learned=False)  # It hardly depends on the scale that was found
+    target = target.replace("a public number", f"{progress.state.most:.3g}") if plan.followed else target
+    parts = dict[str, float]()
+    for p, people in zip(held.history, held.people, strict=False):
+        words = EARLY.get(p.state.role, "scores" if p.state.role == "main" else p.state.role)
+        cost = (p.state.mu / plan.mu) ** 2 / (groups if p.last else 1) if again else float(people)
+        parts[words] = parts.get(words, 0.0) + cost * (again or p.state.role in EARLY)
+    if again:  # of clusters groups have a sum each in the last round
+        rounds, holders = len(held.people) - groups + 1, f"{silos} silos" if silos else "a curator"
+        tuning = f"{holders}: {rounds} rounds, each of all records"
+        spending = f"of mu² {', '.join(f'{100.0 * share:.2g}% for {words}' for words, share in parts.items())}"
+    else:
+        tuning = f"two collectors: {len(held.people)} rounds; {held.people[-1]:,} records in the main round"
+        early = [f"{people:,.0f} records for {words}" for words, people in parts.items() if people]
+        spending = f"{', '.join(early)}; each person in one round, no extra budget"
+    weighing = settings.how.weighing
+    if again and not plan.extremes:
+        length = f"{found.rounds[-1].state.reach(plan) ** 2:.3g}"
+        weighing = f"min(1, {length}/‖z‖²), z = covariates uncorrelated, variance 1"
+        if progress.lost is not None and progress.lost[0]:
+            weighing += (
+                f"; {100.0 * progress.lost[0]:.2g}% of the records weigh less than 1: estimates may differ from "
+            )
+            weighing += f"those of equal weights by up to {progress.lost[1]:.2g} of their standard errors"
+    return {
+        "family": family,
+        "target": target if plan.like is None else f"{target}; the target is fixed, that of the fit in like=",
+        "tuning": tuning,
+        "spending": spending,
+        "weighing": weighing,
+        "bound": f"1 for a whole report; of scores weights {weighing}",
+        "silos": silo_words(plan.noise, spec.silos) if spec.silos else "",
+        "cost": f"for {plan.measured / plan.rows:.3g} of mu²" if again else "instead of a score",
+    }
 
 
 def _known(plan: Plan, found: Estimated) -> bool:
@@ -327,55 +376,6 @@ def _extra(plan: Plan, progress: Progress, found: Estimated, unit: float, *, sur
     return (Measure(name, at, at * sd if sure else math.nan, words),)
 
 
-def _family(plan: Plan, settings: Settings, found: Estimated, units: Units, extra: tuple[Measure, ...]) -> str:
-    """The family with the residual scale that was found."""
-    if extra and plan.followed:
-        return f"{settings.score_text}, {extra[0].estimate:,.0f} ± {extra[0].std_error:,.0f} events (learned)"
-    if extra:
-        size = "" if math.isnan(extra[0].std_error) else f" ± {extra[0].std_error:.2g}"
-        how = "learned" if size or plan.clusters else "learned, unreliable"
-        return f"{settings.score_text}, {extra[0].name} {extra[0].estimate:.4g}{size} ({how})"
-    name, comma, rest = settings.score_text.partition(", learned")
-    if comma and not plan.rules.scaled:
-        return f"{name.partition(',')[0]}, c = {plan.rules.fixed * units.y_scale:.4g} (fixed by like=)"
-    return f"{name} {found.scale * units.y_scale:.4g} (learned)" if comma else name + rest
-
-
-def _spending(held: HeldSums) -> str:
-    """Records of early rounds, or, where rows answer in each of them, shares of μ² that rounds cost."""
-    plan, parts = held.plan, dict[str, float]()
-    for p, people in zip(held.history, held.people, strict=False):
-        words = EARLY.get(p.state.role, "scores" if p.state.role == "main" else p.state.role)
-        cost = (p.state.mu / plan.mu) ** 2 / (_groups(held) if p.last else 1) if plan.noise.again else float(people)
-        parts[words] = parts.get(words, 0.0) + cost * (plan.noise.again or p.state.role in EARLY)
-    if plan.noise.again:
-        return f"of mu² {', '.join(f'{100.0 * share:.2g}% for {words}' for words, share in parts.items())}"
-    told = [f"{people:,.0f} records for {words}" for words, people in parts.items() if people]
-    return f"{', '.join(told)}; each person in one round, no extra budget"
-
-
-def _tuning(held: HeldSums) -> str:
-    """Number of rounds or sums, in words for the header."""
-    if held.plan.noise.again:  # of clusters groups have a sum each in the last one
-        rounds, silos = len(held.people) - _groups(held) + 1, len(held.plan.noise.silos)
-        return f"{f'{silos} silos' if silos else 'a curator'}: {rounds} rounds, each of all records"
-    return f"two collectors: {len(held.people)} rounds; {held.people[-1]:,} records in the main round"
-
-
-def _groups(held: HeldSums) -> int:
-    """Sums of the last round: one, or one for each group of clusters."""
-    return max(sum(s.group for s in held.history[-1].seen), 1)
-
-
-def _dropped(plan: Plan, main: list[Summed], names: tuple[str, ...]) -> tuple[Diagnostic, ...]:
-    """Note of silos that have dropped out of rounds of scores; groups of clusters are one round."""
-    each = [np.array(s.counts) for s in main if not s.group]
-    each += [np.sum([s.counts for s in main if s.group], axis=0)] * any(s.group for s in main)
-    missing = np.sum([one == 0 for one in each], axis=0) if names else np.zeros(0)
-    said = ", ".join(f"{name} {n}" for name, n in zip(names, missing, strict=True) if n)
-    return (note("dropped", silos=said, rounds=len(each)),) if said else ()
-
-
 def silo_words(noise: Noise, names: tuple[str, ...]) -> str:
     """Silos with their records, and by how much these weigh; of many the smallest and the largest."""
     each = ", ".join(f"{name} {n:,}" for name, n in zip(names, noise.silos, strict=True))
@@ -385,17 +385,6 @@ def silo_words(noise: Noise, names: tuple[str, ...]) -> str:
     if high - low < 0.005:
         return each
     return f"{each}; a record weighs {low:.2f} to {high:.2f}, by its silo's size, in estimates of what silos differ in"
-
-
-def _weighing(plan: Plan, found: Estimated, settings: Settings, lost: tuple[float, ...] | None) -> str:
-    """Score weights, with the length that was learned, and how many records are weighted down."""
-    if not plan.noise.again or plan.extremes:
-        return settings.how.weighing
-    words = f"min(1, {found.rounds[-1].state.reach(plan) ** 2:.3g}/‖z‖²), z = covariates uncorrelated, variance 1"
-    if lost is None or not lost[0]:
-        return words
-    moves = f"may move estimates by {lost[1]:.2g} standard errors"
-    return f"{words}; {100.0 * lost[0]:.2g}% of the records weigh less than 1, which {moves}"
 
 
 def _findings(held: HeldSums, spec: ModelSpec, found: Estimated, order: NDArray[np.intp], ratios: Array) -> Findings:
@@ -521,17 +510,6 @@ def _seldom(plan: Plan, progress: Progress, spec: ModelSpec, order: NDArray[np.i
     return f"{term.name}, of which {term.levels[int(share.argmin())]!r} seems the rarest level"
 
 
-def _rounds(held: HeldSums, trail: dict[int, Estimated], outside: Any, errors: Array) -> tuple[RoundHeld, ...]:
-    """Every batch: its role, its records, and the move of the estimate in standard errors."""
-    out, before = [], None
-    for k, (p, people) in enumerate(zip(held.history, held.people, strict=False)):
-        after = outside(trail[k + 1]) if k + 1 in trail else None
-        moved = float(np.max(np.abs(after - before) / errors)) if after is not None and before is not None else np.nan
-        out.append(RoundHeld(k + 1, SHOWN.get(p.state.role, p.state.role), people, float(people), moved))
-        before = after
-    return tuple(out)
-
-
 def _equation(plan: Plan, found: Estimated, order: NDArray[np.intp], spec: ModelSpec) -> Equation:
     """The estimating equation: see "Estimand" in docs/sums.md."""
     shape, rules, d = plan.rules.shape, plan.rules, plan.size
@@ -551,20 +529,6 @@ def _equation(plan: Plan, found: Estimated, order: NDArray[np.intp], spec: Model
         ratio=rules.ratio if rules.scaled and rules.cornered and not rules.scoring.extra else None,
         people=spec.people.to_json() if plan.persons else None,
     )
-
-
-def _mechanics(held: HeldSums) -> tuple[dict[str, Any], ...]:
-    """Inputs for an audit of each role's sums: reports of rows that are far from each other, and the noise."""
-    plan, out, had = held.plan, list[dict[str, Any]](), set[tuple[str, Any]]()
-    for p in held.history[:-1]:
-        role, mu = p.state.role, p.state.mu
-        of_role = steps(plan, p.state)
-        one = role, p.state.theta.tobytes() if plan.noise.again else of_role  # groups of clusters answer one state
-        if one not in had:
-            had.add(one)
-            name = f"sum, {role}" + f" ({len(out) + 1})" * plan.noise.again
-            out.append(reports.of_sums(name, _far_rows(plan, p.state), of_role.sd, of_role.unit, mu))
-    return tuple(out)
 
 
 def _far_rows(plan: Plan, state: State) -> dict[str, list[int]]:

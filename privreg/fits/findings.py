@@ -18,13 +18,13 @@ from privreg.collector.estimation.curvature import Curvature
 from privreg.collector.inference.methods import Estimate
 from privreg.collector.inference.resampling import FIRST
 from privreg.collector.levels import PRECISE, STRICT, SURE
-from privreg.collector.plan import Carried, Crossed, Estimated, Plan, Progress
+from privreg.collector.plan import Carried, Estimated, Plan, Progress
 from privreg.collector.rounds import STRETCHED
 from privreg.fits.notes import Findings, Rare, Shares, harmed
 from privreg.fits.outcome import Held
 from privreg.fits.settings import Settings
 from privreg.protocol.rounds import PARTS
-from privreg.results.wording import Unusable
+from privreg.results.statement import Unusable
 from privreg.tables.diagnostics import Diagnostic, note
 
 SHOWN: Final = 2.5
@@ -73,6 +73,11 @@ def found_of(
     people = sum(float(s.weight.sum()) for s in progress.scored if s.state.role == "main")
     needed = wanted(plan, progress.state.longest, scatter.answering if plan.persons else 1.0)
     clamped = shares_of(plan, progress)
+    early = list[Diagnostic]()  # Why methods have no intervals yet: of those that begin later, or of all
+    if {m.name for m in settings.methods} - {e.method for e in estimates}:
+        early = [note("early", methods=("anytime",), first=FIRST, people=progress.senders)]
+        if found is None:  # what was asked for first, if it isn't there, hides the others
+            early = [note("unbegun", before=before_role(plan, progress, "main"), people=held.people)]
     out = Findings(
         have=False,
         people=held.people,
@@ -89,7 +94,7 @@ def found_of(
         measuring=progress.state.role == "measures",
         clamped=clamped,
         far=found is not None and found.far > curvature.FAR,
-        early=_early(held, settings, estimates, begun=found is not None),
+        early=early,
         needed=needed / max(people, 1.0) * held.people if people < needed else None,
     )
     if not estimates or found is None or fitted is None:
@@ -101,11 +106,23 @@ def found_of(
     nonresponse = flat = False
     if plan.rules.track and not plan.rules.varying:
         scale, width = fitted.scale * progress.state.y_scale, plan.y_high - plan.y_low
-        flat = math.isfinite(width) and _flat(plan, progress, scale, found.theta)
+        if math.isfinite(width):  # next to nothing at an end, as if most responses were clamped there; else its square
+            flat = scale < indicators.SMALL**2 * width
+            if plan.layout.constant and not flat:
+                mean = progress.state.y_centre + progress.state.y_scale * float(found.theta[0])  # covariates' mean is 0
+                flat = scale < indicators.SMALL * width and min(mean - plan.y_low, plan.y_high - mean) < SURE * scale
         # a response that is even over its range is as wide: not where reports show that most records were used
         spread = plan.rules.ratio * scale > 0.5 * width if math.isfinite(width) else fitted.scale > LIMITS[1]
         nonresponse = held.unusable and not unusable.few and spread
-    strength = _strength(plan, found.theta) if plan.rules.from_predictor else 0.0
+    strength, imprecise = _predictors(plan, found) if plan.rules.from_predictor else (0.0, 0.0)
+    heaped = at_limit = False
+    pilots = tuple(s for s in progress.scored if s.state.role == "pilot" and s.weight.any())
+    if plan.rules.track and plan.rules.scoring.symmetric and pilots and not nonresponse:
+        last = combination.observed(plan, progress._replace(scored=pilots))[-1]
+        heaped = reference.heaped(coordinates.reference_model(plan, progress), last, fitted.scale)
+    if plan.size == 1 and not plan.rules.varying and plan.layout.constant:  # a location without covariates
+        mean = coordinates.inside(plan, progress.state, found.theta)[0]
+        at_limit = bool(np.isclose(mean, (plan.y_low, plan.y_high), rtol=0.0, atol=1e-9).any())
     longest, slopes = reference.longest_slopes(), ratios.reshape(-1, d).copy()
     slopes[:, order[: int(plan.layout.constant)]] = 0.0
     return out._replace(
@@ -115,15 +132,23 @@ def found_of(
         wide=[one for one in wide if one[0] not in collinear],
         collinear=collinear,
         empty=empty,
-        heaped=not nonresponse and _heap(plan, progress),
+        heaped=heaped,
         nonresponse=nonresponse,
         flat=flat,
         changing=_changing(plan, progress, found, shuffled=not held.ordered),
         harmed=harmed(clamped, slopes, _together(plan, progress, order)) if clamped else (),
-        at_limit=_at_limit(plan, progress, found),
+        at_limit=at_limit,
         strong=longest if not nonresponse and strength > 0.95 * longest else 0.0,
-        imprecise=_imprecise(plan, found),
+        imprecise=imprecise if imprecise > curvature.FAR else 0.0,
     )
+
+
+def _predictors(plan: Plan, found: Estimated) -> tuple[float, float]:
+    """Largest sds of a linear predictor, the constant aside, and of its error."""
+    slopes = found.theta.reshape(-1, plan.d)[:, int(plan.layout.constant) :]
+    blocks = [found.cov[k : k + plan.d, k : k + plan.d] for k in range(0, len(found.cov), plan.d)]
+    error = max(0.0, *(float(np.linalg.eigvalsh(one)[-1]) for one in blocks))  # rounding, where it is 0
+    return float(np.linalg.norm(slopes, axis=1).max(initial=0.0)), math.sqrt(error)
 
 
 def shares_of(plan: Plan, progress: Progress) -> Shares | None:
@@ -146,16 +171,6 @@ def shares_of(plan: Plan, progress: Progress) -> Shares | None:
         variance = (variance + (mean / answering * known) ** 2) / answering**2
         mean = mean / answering
     return Shares(plan.clamps, mean, np.sqrt(variance), seen.people)
-
-
-def _heap(plan: Plan, progress: Progress) -> bool:
-    """True if most residuals seem to be at one point; only if the threshold of Huber's loss is learned."""
-    learned = plan.rules.track and plan.rules.scoring.symmetric
-    pilots = [s for s in progress.scored if s.state.role == "pilot" and s.weight.any()]
-    if not learned or not pilots or progress.fitted is None:
-        return False
-    last = combination.observed(plan, progress._replace(scored=tuple(pilots)))[-1]
-    return reference.heaped(coordinates.reference_model(plan, progress), last, progress.fitted.scale)
 
 
 def _together(plan: Plan, progress: Progress, order: NDArray[np.intp]) -> Array:
@@ -185,17 +200,12 @@ def _bare(held: Held, found: Estimated, to_user: Array) -> list[int]:
     little = (mean < SHOWN * sd) & (mean < usual - SHOWN * sd) & (believed < BELIEVED * usual) & clear
     unclear = (mean < PRECISE * sd) | (believed < BELIEVED * usual)  # through a valley curvature changes on the way
     moving = _creeping(progress, carried, learned, linear) & unclear
-    return np.flatnonzero(little | moving | _late(progress, found, linear @ carried.root.T)).tolist()
-
-
-def _late(progress: Progress, found: Estimated, linear: Array) -> NDArray[np.bool_]:
-    """True for coefficients whose states moved so far that most main rounds were left out."""
-    main = [s for s in progress.scored if s.state.role == "main"]
+    main, late = [s for s in progress.scored if s.state.role == "main"], linear @ carried.root.T
     people, kept = (sum(float(s.weight.sum()) for s in some) for some in (main, progress.main))
-    if 2.0 * kept >= people:  # with fewer near the estimate little is known of curvature there
-        return np.zeros(len(linear), dtype=np.bool_)
-    moved = linear @ (progress.main[0].state.theta - main[0].state.theta)
-    return np.asarray(np.abs(moved) > SURE * np.sqrt(np.diag(linear @ found.cov @ linear.T)))
+    if 2.0 * kept < people:  # states moved so far that most main rounds were left out: little is known of curvature
+        moved = late @ (progress.main[0].state.theta - main[0].state.theta)
+        moving |= np.abs(moved) > SURE * np.sqrt(np.diag(late @ found.cov @ late.T))
+    return np.flatnonzero(little | moving).tolist()
 
 
 def _creeping(progress: Progress, carried: Carried, learned: Curvature, linear: Array) -> NDArray[np.bool_]:
@@ -224,16 +234,6 @@ def _trend(states: Array, people: Array) -> tuple[Array, float]:
     return (people * order) @ states, float(people @ order**2)
 
 
-def _flat(plan: Plan, progress: Progress, scale: float, theta: Array) -> bool:
-    """True if the response hardly varies within its declared range, internal units, or is at one end of it."""
-    # next to nothing of it at an end, as if most responses were clamped there; elsewhere the square of that
-    width, nothing = plan.y_high - plan.y_low, indicators.SMALL
-    if scale < nothing**2 * width or not plan.layout.constant:
-        return scale < nothing**2 * width
-    mean = progress.state.y_centre + progress.state.y_scale * float(theta[0])  # whitened covariates have mean 0
-    return scale < nothing * width and min(mean - plan.y_low, plan.y_high - mean) < SURE * scale
-
-
 def wanted(plan: Plan, longest: float, filled: float = 1.0) -> float:
     """Records in main rounds below which a note says that they are few: equation (38) of docs/estimator.md.
 
@@ -241,30 +241,6 @@ def wanted(plan: Plan, longest: float, filled: float = 1.0) -> float:
     """
     more = (1.0 / filled**2 - 1.0) * plan.sd("main") ** 2
     return ENOUGH * plan.size**2 * (1.0 / plan.effective_mu(longest) ** 2 + 0.25 * more)
-
-
-def _strength(plan: Plan, theta: Array) -> float:
-    """Largest sd of a linear predictor, the constant aside."""
-    slopes = theta.reshape(-1, plan.d)[:, int(plan.layout.constant) :]
-    return float(np.linalg.norm(slopes, axis=1).max(initial=0.0))
-
-
-def _imprecise(plan: Plan, found: Estimated) -> float:
-    """Largest sd of a linear predictor's error, if curvature depends on it and so isn't known; else 0."""
-    if not plan.rules.from_predictor:
-        return 0.0
-    d = plan.d
-    blocks = [found.cov[k : k + d, k : k + d] for k in range(0, len(found.cov), d)]
-    sd = math.sqrt(max(0.0, *(float(np.linalg.eigvalsh(one)[-1]) for one in blocks)))  # rounding, where it is 0
-    return sd if sd > curvature.FAR else 0.0
-
-
-def _at_limit(plan: Plan, progress: Progress, found: Estimated) -> bool:
-    """True if the estimated location of a response without covariates is at its public limits."""
-    if plan.size > 1 or plan.rules.varying or not plan.layout.constant:
-        return False
-    own = coordinates.inside(plan, progress.state, found.theta)[0]
-    return bool(np.isclose(own, (plan.y_low, plan.y_high), rtol=0.0, atol=1e-9).any())
 
 
 def _changing(plan: Plan, progress: Progress, found: Estimated, *, shuffled: bool) -> bool:
@@ -298,17 +274,6 @@ def before_role(plan: Plan, progress: Progress, *roles: str) -> int:
     first = next(k for k, r in enumerate(plan.rounds) if r.role in roles)
     held = progress.held[:first]
     return sum(held) + sum(r.people for r in plan.rounds[len(held) : first])
-
-
-def _early(held: Held, settings: Settings, estimates: tuple[Estimate, ...], *, begun: bool) -> list[Diagnostic]:
-    """Notes on methods without intervals yet, with the reason."""
-    missing = sorted({m.name for m in settings.methods} - {e.method for e in estimates})
-    if not missing:
-        return []
-    if begun:  # all but those that begin later; what was asked for first, if it isn't there, hides the others
-        return [note("early", methods=("anytime",), first=FIRST, people=held.progress.senders)]
-    before = before_role(held.plan, held.progress, "main")
-    return [note("unbegun", before=before, people=held.people)]
 
 
 # --- values that few have ---------------------------------------------------------------------------------------
@@ -353,15 +318,19 @@ def rare_of(plan: Plan, progress: Progress, people: int, to_user: Array) -> Rare
             if j not in coded:
                 about.add(0)
                 beside |= {k for c in plan.crossed if j in c.levels for k in c.numbers}
-    crossed = tuple(c.column for c in plan.crossed if few[_levels(plan, c)].any())
+    crossed = []
+    for c in plan.crossed:  # about its own level, if there is one for each, else all
+        like = [one.column for one in plan.crossed if (one.levels, one.numbers) == (c.levels, c.numbers)]
+        levels = [c.levels[like.index(c.column)]] if len(like) == len(c.levels) else list(c.levels)
+        crossed += [c.column] * bool(few[levels].any())
     others = few.copy()
-    others[list(crossed)] = False
+    others[crossed] = False
     others[0] |= bool(about) and not others.any()
     return Rare(
         tuple(np.flatnonzero(others & (low | tied)).tolist()),
         tuple(np.flatnonzero(others & ~low & ~tied).tolist()),
         share,
-        crossed,
+        tuple(crossed),
         tuple(sorted(about | beside)),
     )
 
@@ -374,11 +343,3 @@ def _means(group: Cells, c: int, to_user: Array, *, constant: bool) -> tuple[Arr
     if not constant:
         return to_user[:, group.columns] @ inverse[1:], inverse[0]
     return to_user[:, at] @ inverse, to_user[0, at] @ inverse
-
-
-def _levels(plan: Plan, one: Crossed) -> list[int]:
-    """Columns of the levels that a crossed column is about: its level's, if there is one for each, else all."""
-    like = [c.column for c in plan.crossed if (c.levels, c.numbers) == (one.levels, one.numbers)]
-    if len(like) == len(one.levels):
-        return [one.levels[like.index(one.column)]]
-    return list(one.levels)

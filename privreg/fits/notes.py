@@ -15,7 +15,7 @@ from privreg.base.arrays import Array
 from privreg.collector.covariates.indicators import LARGE, SMALL, Bounded
 from privreg.collector.plan import End
 from privreg.families.measures import NORMAL_95
-from privreg.results.wording import Unusable
+from privreg.results.statement import Unusable
 from privreg.tables.diagnostics import Diagnostic, doubt, note
 
 ALPHA: Final = 0.05  # Chance that any column is named though no share is above SMALL
@@ -187,7 +187,23 @@ def notes(found: Findings, names: Sequence[str], order: NDArray[np.intp], blocks
         out.append(note("strong", sd=found.strong))
     elif found.imprecise and found.needed is None:
         out.append(note("imprecise", sd=found.imprecise))
-    out += [*_of_records(found), *found.early]
+    rows, people = found.rows, found.people
+    if found.measures and not found.measuring:
+        out.append(note("later", expected=rows, people=people))
+    if found.unanswered is not None:
+        whose = f"the {found.asked:,} records of the first rounds" if found.asked else "the records"
+        text = f"about {found.unanswered} of {whose} {found.sent}, by their reports: a value missing, no number or not "
+        text += "among the declared levels, a term not finite"
+        text += ", or a row beyond max_per_id" * found.repeated
+        text += ", or fewer rows of a person than tell of changes" * found.within
+        if found.unanswered.share <= 0.5:  # else declarations are what to see to first
+            text += "; estimates are right if whether a record can be used depends on covariates alone"
+        out += found.unanswered.noted(text, doubted=have and not found.nonresponse)
+    if rows and found.measuring and people > SOME_MORE * rows:
+        out.append(note("measured", expected=rows, people=people))
+    elif rows and people > MANY_MORE * rows:
+        out.append(note("more", expected=rows, people=people))
+    out += found.early
     # of those, some say that more are wanted, and would make no number of it
     if have and not found.nonresponse and not found.strong and found.needed is not None:
         unit = 10.0 ** max(math.floor(math.log10(max(found.needed, 1.0))) - 1, 0)
@@ -279,33 +295,6 @@ def clamping_words(shares: Shares | None, where: str) -> str:
         names = listed(shares.columns[j].name for j in shares.noted)
         said = f"surely more than {100.0 * SMALL:g}% of them in {names} (see the notes)"
     return f"{text}; counted, with noise, among {shares.people:,} records: {said}"
-
-
-def _of_records(found: Findings) -> list[Diagnostic]:
-    """Notes on numbers of records: those expected, those who came, and the unusable ones."""
-    rows, people, out = found.rows, found.people, list[Diagnostic]()
-    if found.measures and not found.measuring:
-        out.append(note("later", expected=rows, people=people))
-    if found.unanswered is not None:
-        out += _unusable(found, found.unanswered)
-    if rows and found.measuring and people > SOME_MORE * rows:
-        out.append(note("measured", expected=rows, people=people))
-    elif rows and people > MANY_MORE * rows:
-        out.append(note("more", expected=rows, people=people))
-    return out
-
-
-def _unusable(found: Findings, share: Unusable) -> tuple[Diagnostic, ...]:
-    whose = f"the {found.asked:,} records of the first rounds" if found.asked else "the records"
-    text = (
-        f"about {share} of {whose} {found.sent}, by their "
-        "reports: a value missing, no number or not among the declared levels, a term not finite"
-        + (", or a row beyond max_per_id" if found.repeated else "")
-        + (", or fewer rows of a person than tell of changes" if found.within else "")
-    )
-    if share.share <= 0.5:  # else declarations are what to see to first
-        text += "; estimates are right if whether a record can be used depends on covariates alone"
-    return share.noted(text, doubted=found.have and not found.nonresponse)
 
 
 def listed(names: Iterable[str]) -> str:

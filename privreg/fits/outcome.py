@@ -19,7 +19,7 @@ from privreg.formula.spec import CLAMPING, ModelSpec
 from privreg.formula.units import Units
 from privreg.privacy.ledger import Release, within
 from privreg.protocol.rounds import Reports
-from privreg.results import wording
+from privreg.results import statement as words
 from privreg.results.data import Fitted, ResultData
 from privreg.results.results import PrivateResults
 from privreg.results.statement import PrivacyStatement
@@ -78,7 +78,7 @@ class FitOutcome(Fitted):
     measured: int = 0  # People who reported measures of fit
     cost: str = "instead of a score"  # Cost of that, in words
     target: str = ""  # Target of the coefficients, in words; the family's if empty
-    unusable: wording.Unusable | None = None  # Lower limit of the share of unusable records
+    unusable: words.Unusable | None = None  # Lower limit of the share of unusable records
     silos: str = ""  # Silos with their records and weights; empty without any
     clusters: str = ""  # Clusters of people, and groups of them; empty if people are independent
     clamping: str | None = None  # Clamped shares in words, if anybody is asked
@@ -100,7 +100,7 @@ def refuse_overflow(*thetas: Array) -> None:
 
 
 OF_RESPONSES: Final = (
-    f"{wording.RESPONSE_ALONE}, used once; covariates and offsets are public, not protected; neighbours replace one "
+    f"{words.RESPONSE_ALONE}, used once; covariates and offsets are public, not protected; neighbours replace one "
     "response"
 )
 
@@ -197,9 +197,9 @@ def _statement(
         spending = f"raw curvature and scores released once with noise by a curator: another {budget}"
     alone = "curator" if spec.noise.again and senders is SIMULATED else senders.trust
     several = spec.people.k_max is not None
-    protects = wording.ALL_ROWS if several else wording.whole_records(spec.people.max_per_id)
+    protects = words.ALL_ROWS if several else words.whole_records(spec.people.max_per_id)
     if spec.noise.again:
-        protects = (wording.SILO_ROWS if spec.silos else wording.HELD_ROWS)[several]
+        protects = (words.SILO_ROWS if spec.silos else words.HELD_ROWS)[several]
     elif spec.private == "response":
         protects = OF_RESPONSES
     clamped = CLAMPING[1] if outcome.clamping is None else outcome.clamping
@@ -267,9 +267,9 @@ def _notes(
 ) -> tuple[Diagnostic, ...]:
     """Notes on the results, in order."""
     schema, design = spec.design.schema, spec.design
-    carries = wording.SETTINGS[SETTING[spec.trust]].carries[0]
+    carries = words.SETTINGS[SETTING[spec.trust]].carries[0]
     given: dict[str, Any] = {"leaked": schema.leaked, "missing": spec.people.missing, "carries": carries}
-    out = wording.opening_notes(spec.budget, seeded=seeded, **given)
+    out = words.opening_notes(spec.budget, seeded=seeded, **given)
     if spec.family.scoring.residual and schema.bounds.get(design.endog_bare or "") == (0.0, 1.0):
         out.append(note("binary", response=design.endog_bare))
     unused = any(one.code in {"nonresponse", "unusable"} for one in outcome.notes)
@@ -281,9 +281,9 @@ def _notes(
     if outcome.estimates:  # standard errors if all rows of one person had the same score: public numbers
         rows, p = spec.people.max_per_id, len(spec.coefficients)
         noise = p * settings.mechanism.sd(1.0, p) ** 2
-        out += wording.repeated_notes(rows, math.sqrt((noise + rows * SAMPLED) / (noise + SAMPLED)))
+        out += words.repeated_notes(rows, math.sqrt((noise + rows * SAMPLED) / (noise + SAMPLED)))
     out += [one for e in outcome.estimates for one in e.notes]
-    closing = wording.closing_notes(spec.budget, settings.mechanism.budget, whole=spec.trust != "local")
+    closing = words.closing_notes(spec.budget, settings.mechanism.budget, whole=spec.trust != "local")
     if senders.notes is not None:
         closing = [*(one for one in closing if one.code != "rounding"), *senders.notes]
     return (*out, *outcome.notes, *closing)

@@ -123,19 +123,16 @@ def _of_group(
 
     bent = [name for name in numbers if np.abs(second([name], COARSE, name)).max() > STRAIGHT]
     each = MOST / math.prod(len(given[name]) for name in names if name not in bent)
-    many = int(np.clip(each ** (1.0 / max(len(bent), 1)), COARSE, FINE))
-    x = _inside(spec, order, _rows(spec, ends, given | {name: _between(spec, name, many) for name in bent}), columns)
+    many, parsed = int(np.clip(each ** (1.0 / max(len(bent), 1)), COARSE, FINE)), spec.design.parsed
+    own = np.array([] if parsed is None else [s * c for c in parsed.constants for s in (1.0, -1.0)])
+    near = [np.nextafter(own, -np.inf), own, np.nextafter(own, np.inf)]  # where terms may jump: the formula's constants
+    for name in bent:
+        low, high = spec.design.schema.limits(name)
+        given[name] = np.unique(np.clip(np.concatenate([np.linspace(low, high, many), *near]), low, high))
+    x = _inside(spec, order, _rows(spec, ends, given), columns)
     rows = np.unique(x, axis=0)
     steps = 2 * len(rows) < len(x)  # has a few values only, and nothing between them
     return [Extreme(rows, () if steps else tuple(second(bent, many, name) for name in bent))]
-
-
-def _between(spec: ModelSpec, name: str, many: int) -> Array:
-    """Values of a number at which rows are tried: `many` at equal distances, and the formula's constants."""
-    (low, high), parsed = spec.design.schema.limits(name), spec.design.parsed
-    own = np.array([] if parsed is None else [s * c for c in parsed.constants for s in (1.0, -1.0)])
-    near = [np.nextafter(own, -np.inf), own, np.nextafter(own, np.inf)]
-    return np.unique(np.clip(np.concatenate([np.linspace(low, high, many), *near]), low, high))
 
 
 def _rows(spec: ModelSpec, ends: Values, given: Values) -> Array:
@@ -231,6 +228,16 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
     derived = {m.column for m in made} | {int(j) for g in held for j in g.columns}
     free = Counter(frozenset(spec.design.sources[j]) for k, j in enumerate(order) if k not in derived)
     bases = any(own and many > 1 for own, many in free.items())
+    used = Counter(name for some in map(set, spec.design.sources) for name in some)
+    alone = tuple(  # numbers with declared bounds that no other column is made of
+        k
+        for k, some in enumerate(spec.design.sources[j] for j in order)
+        if some and gaps[k] == 0.0 and k not in unscaled and all(used[name] == 1 for name in some)
+    )
+    widened = 1.0
+    if within:  # ±(hi − lo)(1 − 1/K) is left, half of the variance between persons; of differences twice both
+        spread = spec.people.spread
+        widened = 2.0 * spread / math.sqrt(0.5 * spread if spread < 1.0 else 1.0)
     clamps = spec.clamps
     radius = mechanism.bits_radius(len(clamps))
     plan = Plan(
@@ -271,7 +278,7 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
         measured=efficient.measured,
         covariates=None if rows is None else np.ascontiguousarray(rows.inside[:, order]),
         crossed=crossed,
-        alone=_alone(spec, order, gaps, unscaled),
+        alone=alone,
         bases=rules.varying and not label and not within and bases,
         mix=_mix(spec, order),
         made=made,
@@ -279,25 +286,12 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
         clamps=clamps,
         added=added,
         persons=spec.persons,
-        widened=_widened(spec),
+        widened=widened,
         clusters=spec.clusters,
         like=None if efficient.like is None else (efficient.like.map, efficient.like.c),
         extremes=extremes_of(spec, order) if spec.unweighted else (),
     )
     return plan, order
-
-
-def _widened(spec: ModelSpec) -> float:
-    """Factor by which the bounds of numbers are wider, in sd, once persons' levels are out, by public numbers.
-
-    What is left is within ±(hi − lo)(1 − 1/K), 2 (1 − 1/K) times as wide; half of the variance is taken to be between
-    persons, and a mean of K rows takes 1/K of the rest. Of differences it is twice as wide, with twice that variance.
-    """
-    people = spec.people
-    if people.effect is None:
-        return 1.0
-    left = 0.5 * people.spread if people.spread < 1.0 else 1.0
-    return 2.0 * people.spread / math.sqrt(left)
 
 
 def limits_of_offset(spec: ModelSpec) -> tuple[float, float] | None:
@@ -329,17 +323,6 @@ def _crossed(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[Crossed, ...]:
         if level and numbers:
             out.append(Crossed(j, level, numbers))
     return tuple(out)
-
-
-def _alone(spec: ModelSpec, order: NDArray[np.intp], gaps: Array, unscaled: tuple[int, ...]) -> tuple[int, ...]:
-    """Numbers with declared bounds that no other column is made of."""
-    sources = [set(spec.design.sources[j]) for j in order]
-    columns = Counter(name for own in sources for name in own)
-    return tuple(
-        j
-        for j, own in enumerate(sources)
-        if own and gaps[j] == 0.0 and j not in unscaled and all(columns[name] == 1 for name in own)
-    )
 
 
 def _ends(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[End, ...]:

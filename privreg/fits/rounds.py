@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -19,14 +18,13 @@ from privreg.collector.inference.resampling import FIRST, Anytime, Bootstrap, ba
 from privreg.collector.inference.windows import Steps
 from privreg.collector.plan import Estimated, Plan, Progress
 from privreg.errors import InferenceError
-from privreg.families.family import Family, score_rules
+from privreg.families.family import score_rules
 from privreg.fits.findings import before_role, found_of, shares_of
 from privreg.fits.notes import clamping_words, filled_note, notes
 from privreg.fits.outcome import FitOutcome, Held, outside_of, refuse_overflow
 from privreg.fits.plan import device_plan, to_user
 from privreg.fits.settings import Settings
 from privreg.formula.spec import ModelSpec
-from privreg.formula.units import Units
 from privreg.options.running import one_thread
 from privreg.results.data import NO_STEPS, Equation, Later, RoundHeld
 from privreg.tables.diagnostics import Diagnostic, note
@@ -77,12 +75,39 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
     findings = found_of(held, found, settings, estimates, order, carry, ratios)._replace(summable=spec.summable)
     names = [*np.array(spec.design.names)[order].tolist(), spec.design.endog_name]
     clusters, of_these = methods.of_clusters(held.clustered, plan.groups, lanes=True)
-    roles = [r.role for r in plan.rounds if not r.optional]
-    many = "all further ones" if plan.rows is None else f"{roles.count('main')} of them"
     learned = [(k, j) for k, j in enumerate(plan.unscaled) if j < len(order)]
     spreads = np.full(len(order), np.nan)
     for k, j in learned:
         spreads[order[j]] = progress.places.scale[k]
+    came = held.came
+
+    def steps() -> Steps:
+        # Estimates of the parts of main rounds, user's units
+        assert found is not None
+        inside = estimate.steps(plan, progress, found, came)
+        at = np.array([outside(theta) for theta in inside.estimate])
+        return inside._replace(estimate=at, each=linear @ inside.each @ linear.T, unknown=inside.unknown @ linear.T)
+
+    equation, shape, state = None, plan.rules.shape, progress.state
+    if found is not None:
+        weights, c, offsets, bend = estimate.equation(plan, progress, found)
+        if plan.extremes:  # the likelihood's own, whose root groups' offsets move by little, see docs/estimator.md
+            weights, c, offsets, bend = np.ones(1), c[-1:], np.zeros((1, plan.size)), np.zeros(plan.size)
+        equation = Equation(
+            shape=(shape.family, shape.a, shape.b),
+            weighing="leverage" if plan.label else "likelihood" if plan.extremes else "unit",
+            rows=state.rows,
+            order=np.asarray(order, dtype=np.int64),
+            constant=plan.layout.constant,
+            y_centre=state.y_centre,
+            y_scale=state.y_scale,
+            weights=weights,
+            c=c,
+            offsets=offsets,
+            bend=bend,
+            theta=found.theta,
+            people=spec.people.to_json() if plan.persons else None,
+        )
     return FitOutcome(
         nobs=held.people,
         params=params[-1],
@@ -94,11 +119,7 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
         trail_senders=np.array(senders, dtype=np.int64),
         trail_params=np.array(params),
         trail_variances=np.array(variances) if banded else np.full((len(trail), len(theta)), np.nan),
-        family=_family(plan, progress, settings, units),
-        target=_target(plan, progress, spec.family),
-        tuning=f"efficient: {sum(n > 0 for n in held.came)} rounds; {many} main, in {plan.groups} groups",
-        spending=_spending(plan, held.came),
-        bound=_bound(settings) + (", one weight for all rows of a person" if plan.persons and plan.persons.one else ""),
+        **_words(held, spec, settings),
         notes=(
             *notes(findings, names, order, plan.blocks),
             *(_price(plan, progress, theta, spec) if plan.extremes and found is not None else ()),
@@ -112,14 +133,52 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
         rounds=_rounds(held, trail, outside, errors),
         steps=NO_STEPS  # of clusters, whose people in two windows are alike, windows' errors aren't known
         if found is None or not estimates or plan.clusters or held.shuffled > 0.0
-        else Later(partial(_steps, held.came, plan, progress, found, linear, outside)),
-        equation=None if found is None else _equation(plan, progress, found, order, spec),
+        else Later(steps),
+        equation=equation,
         measured=held.came[-1] if progress.state.role == "measures" else 0,
         clamping=clamping_words(shares_of(plan, progress), "the response" if plan.label else "any column")
         if any(r.role == "clamping" for r in plan.rounds)
         else None,
         spreads=spreads if learned else None,
     )
+
+
+def _words(held: Held, spec: ModelSpec, settings: Settings) -> dict[str, Any]:
+    """Entries of an outcome in words: family and target with their threshold, rounds, people in early ones, bound."""
+    plan, progress, rules, efficient = held.plan, held.progress, held.plan.rules, settings.efficient
+    assert efficient is not None
+    ratio, fixed, family, unit = rules.ratio, None if plan.like is None else plan.like[1], settings.score_text, 1.0
+    if progress.fitted is not None:
+        unit = progress.fitted.scale * progress.state.y_scale
+    scale, name = unit * spec.units.y_scale, family.partition(",")[0]
+    if rules.track and not rules.varying and progress.fitted is not None:
+        family = f"{name}, c = {ratio:.4g} × residual scale {scale:.4g} (learned)"
+        if name.startswith("Quantile"):
+            family = f"{name}, density there that of a normal with sd {scale:.4g} (learned)"
+        elif fixed is not None:
+            family = f"{name}, c = {fixed * spec.units.y_scale:.4g} (fixed by like=), residual scale {scale:.4g}"
+    if fixed is not None and progress.fitted is not None:
+        ratio = fixed / unit
+    target = spec.family.target(ratio, learned=rules.track and plan.like is None)
+    roles = [r.role for r in plan.rounds if not r.optional]
+    many = "all further ones" if plan.rows is None else f"{roles.count('main')} of them"
+    counts = dict.fromkeys(ROLES, 0)
+    for number, people in enumerate(held.came):
+        if plan.role(number) in counts:
+            counts[plan.role(number)] += people
+    parts = [f"{n:,} {ROLES[k]} (noise sd {plan.sd(k):.4g})" for k, n in counts.items() if n]
+    bound = f"{settings.how.bound:.4g} (ψ / bound), weights {settings.how.weighing}"
+    if efficient.label:
+        bound = "1 (ψ / bound): one number of known range, times covariates that are public, or the constant 1"
+    elif efficient.unweighted:
+        bound = "1 (ψ / bound), no weights: z over the longest row that declarations allow"
+    return {
+        "family": family,
+        "target": target if plan.like is None else f"{target}; the target is fixed, that of the fit in like=",
+        "tuning": f"efficient: {sum(n > 0 for n in held.came)} rounds; {many} main, in {plan.groups} groups",
+        "spending": f"{', '.join(parts)}; each person in one role, no extra budget",
+        "bound": bound + ", one weight for all rows of a person" * bool(plan.persons and plan.persons.one),
+    }
 
 
 def _rounds(
@@ -147,43 +206,6 @@ def _rounds(
             reported = came.get(number, float(one.weight.sum()))
             out.append(RoundHeld(len(out) + 1, plan.role(number), one.people, reported, far))
     return tuple(out)
-
-
-def _steps(
-    came: Sequence[int],
-    plan: Plan,
-    progress: Progress,
-    found: Estimated,
-    linear: Array,
-    outside: Callable[[Array], Array],
-) -> Steps:
-    """Estimates of the parts of main rounds, user's units."""
-    inside = estimate.steps(plan, progress, found, came)
-    at = np.array([outside(theta) for theta in inside.estimate])
-    return inside._replace(estimate=at, each=linear @ inside.each @ linear.T, unknown=inside.unknown @ linear.T)
-
-
-def _equation(plan: Plan, progress: Progress, found: Estimated, order: NDArray[np.intp], spec: ModelSpec) -> Equation:
-    """The estimating equation."""
-    shape, state = plan.rules.shape, progress.state
-    weights, c, offsets, bend = estimate.equation(plan, progress, found)
-    if plan.extremes:  # the likelihood's own, whose root groups' offsets move by little, see docs/estimator.md
-        weights, c, offsets, bend = np.ones(1), c[-1:], np.zeros((1, plan.size)), np.zeros(plan.size)
-    return Equation(
-        shape=(shape.family, shape.a, shape.b),
-        weighing="leverage" if plan.label else "likelihood" if plan.extremes else "unit",
-        rows=state.rows,
-        order=np.asarray(order, dtype=np.int64),
-        constant=plan.layout.constant,
-        y_centre=state.y_centre,
-        y_scale=state.y_scale,
-        weights=weights,
-        c=c,
-        offsets=offsets,
-        bend=bend,
-        theta=found.theta,
-        people=spec.people.to_json() if plan.persons else None,
-    )
 
 
 def _price(plan: Plan, progress: Progress, theta: Array, spec: ModelSpec) -> tuple[Diagnostic]:
@@ -243,38 +265,6 @@ def _estimates(
     return tuple(out)
 
 
-def _family(plan: Plan, progress: Progress, settings: Settings, units: Units) -> str:
-    rules = plan.rules
-    if not rules.track or rules.varying or progress.fitted is None:
-        return settings.score_text
-    scale = progress.fitted.scale * progress.state.y_scale * units.y_scale
-    name, _, _ = settings.score_text.partition(",")
-    if name.startswith("Quantile"):
-        return f"{name}, density there that of a normal with sd {scale:.4g} (learned)"
-    if plan.like is not None and plan.like[1] is not None:
-        return f"{name}, c = {plan.like[1] * units.y_scale:.4g} (fixed by like=), residual scale {scale:.4g}"
-    return f"{name}, c = {rules.ratio:.4g} × residual scale {scale:.4g} (learned)"
-
-
-def _target(plan: Plan, progress: Progress, family: Family) -> str:
-    """Target of the coefficients, in words, with its threshold: learned or fixed."""
-    ratio, fixed = plan.rules.ratio, plan.like is not None
-    if plan.like is not None and plan.like[1] is not None and progress.fitted is not None:
-        ratio = plan.like[1] / (progress.state.y_scale * progress.fitted.scale)
-    words = family.target(ratio, learned=plan.rules.track and not fixed)
-    return f"{words}; the target is fixed, that of the fit in like=" if fixed else words
-
-
-def _spending(plan: Plan, came: Sequence[int]) -> str:
-    """People in rounds before the main ones, in words for the privacy statement."""
-    counts = dict.fromkeys(ROLES, 0)
-    for number, people in enumerate(came):
-        if plan.role(number) in counts:
-            counts[plan.role(number)] += people
-    parts = [f"{n:,} {ROLES[k]} (noise sd {plan.sd(k):.4g})" for k, n in counts.items() if n]
-    return f"{', '.join(parts)}; each person in one role, no extra budget"
-
-
 def _mechanics(held: Held) -> tuple[dict[str, Any], ...]:
     """Inputs for an audit of the reports of every role that has had a round: numbers only."""
     plan, state, out = held.plan, held.progress.state, list[dict[str, Any]]()
@@ -292,14 +282,3 @@ def _mechanics(held: Held) -> tuple[dict[str, Any], ...]:
     if held.personal:  # smaller budgets by more noise
         out += [reports.of_smaller_budget(m, SMALLER) for m in out]
     return tuple(out)
-
-
-def _bound(settings: Settings) -> str:
-    """The score's bound, for the privacy statement."""
-    efficient = settings.efficient
-    assert efficient is not None
-    if efficient.label:
-        return "1 (ψ / bound): one number of known range, times covariates that are public, or the constant 1"
-    if efficient.unweighted:
-        return "1 (ψ / bound), no weights: z over the longest row that declarations allow"
-    return f"{settings.how.bound:.4g} (ψ / bound), weights {settings.how.weighing}"

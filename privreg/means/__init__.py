@@ -1,8 +1,8 @@
 """Means and frequencies under differential privacy: estimates, the benchmark of mechanisms, shrinking.
 
-`model` is the front door, `spec`, `terms` and `plan` what is asked of whom and how sums are noised, `device` and
-`factors` what is sent, `collector` and `stream` what becomes of it. `results` shows it, `mechanisms` compares
-mechanisms in closed form, `verification` audits.
+`model` is the front door, `terms` and `plan` what is asked of whom and how sums are noised, `device` and `factors` what
+is sent, `collector` and `stream` what becomes of it. `results` shows it, `mechanisms` compares mechanisms in closed
+form, `verification` audits.
 
 Examples
 --------

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from privreg.base.arrays import Array
 from privreg.errors import InferenceError
 from privreg.means.plan import Plan, Sums
 from privreg.means.terms import Term, places
-from privreg.results.wording import Unusable
+from privreg.results.statement import Unusable
 
+MOST_LEVELS: Final = 100  # Of a factor by which subgroups are compared: a test of more inverts large matrices
 FEW: Final = 10.0  # People who must have given an answer, and who must have not, for normal limits
 
 
@@ -43,15 +43,16 @@ class Estimates(NamedTuple):
 
 def init(plan: Plan) -> State:
     """State before anybody reported."""
-    k = len(plan.items)
     if isinstance(plan, Sums):  # of these the sums alone, of numbers and their squares, as they are released
         return State(0, np.zeros((0, 0)), np.zeros(len(plan.scales)), np.zeros((0, 0)))
-    return State(0, np.zeros((k, k)), np.zeros((plan.size, k)), np.zeros((plan.size, plan.size)))
+    k, size = len(plan.items), plan.size
+    return State(0, np.zeros((k, k)), np.zeros((size, k)), np.zeros((size, size)))
 
 
 def update(plan: Plan, state: State, reports: Array) -> State:
     """Take in reports, shape (n, len(plan.columns)), NaN where a person was not asked."""
-    (given, mask), sums, products = _given(plan, reports), np.array(state.sums), np.array(state.products)
+    there, sums, products = ~np.isnan(reports), np.array(state.sums), np.array(state.products)
+    given, mask = np.where(there, reports, 0.0), there[:, plan.places].astype(np.float64)
     columns, left = plan.columns, np.ones(len(plan.columns), dtype=np.bool_)
     for item in plan.factors:
         mine = (columns >= item.at) & (columns < item.here.stop)  # of a late one a mark, which is 0
@@ -64,21 +65,8 @@ def update(plan: Plan, state: State, reports: Array) -> State:
     return State(state.people + len(reports), state.counts + mask.T @ mask, sums, products)
 
 
-def _given(plan: Plan, reports: Array) -> tuple[Array, Array]:
-    """Reports, 0 where there is none, and who was asked which item, shape (n, k)."""
-    there = ~np.isnan(reports)
-    return np.where(there, reports, 0.0), there[:, plan.places].astype(np.float64)
-
-
-def beside(plan: Plan, reports: Array, j: int) -> tuple[NDArray[np.intp], Array]:
-    """People who were asked a late factor, and the items beside it that they were asked, with their reports."""
-    who = np.flatnonzero(~np.isnan(reports[:, plan.places[j]]))
-    given, mask = _given(plan, reports[who])
-    return who, mask[:, [j]] if plan.asked == 1 else np.hstack([mask, given])
-
-
 def add(plan: Plan, state: State, j: int, drawn: Array) -> State:
-    """Add the sums of a late factor's reports times what goes with them, shape (r, levels)."""
+    """Add the sums of a late factor's reports times what is beside it, shape (r, levels); see `device.waiting`."""
     sums, products, k = np.array(state.sums), np.array(state.products), len(plan.items)
     here = plan.items[j].here
     sums[here, slice(j, j + 1) if plan.asked == 1 else slice(None)] += drawn[:k].T
@@ -88,32 +76,47 @@ def add(plan: Plan, state: State, j: int, drawn: Array) -> State:
     return state._replace(sums=sums, products=products)
 
 
-def _item(plan: Plan) -> NDArray[np.intp]:
-    """Item of each number of a report, shape (size,)."""
-    return np.repeat(np.arange(len(plan.items)), plan.sizes)
-
-
 def _means(plan: Plan, state: State) -> tuple[Array, Array]:
     """People who reported each number, and the means of their reports, two of shape (size,)."""
-    n = np.diag(state.counts)[_item(plan)]
-    return n, state.sums[np.arange(plan.size), _item(plan)] / np.maximum(n, 1.0)
+    n = np.diag(state.counts)[plan.item_of]
+    return n, state.sums[np.arange(plan.size), plan.item_of] / np.maximum(n, 1.0)
 
 
 def _raw(state: State, plan: Plan) -> tuple[Array, Array]:
     """Means of reports and their covariance, which holds the mechanism's, the sampling's and the people's variance.
 
-    That of a factor's levels follows from their shares and the mechanism.
+    That of a factor's levels follows from their shares and the mechanism. Of noised sums it follows from squares,
+    shares and the known variance of noise; covariances of different terms are not released: NaN. Squares of means hold
+    their noise, which is added to that of squares as well, so that variances are unbiased; these are cut where they
+    would be negative.
     """
     if isinstance(plan, Sums):
-        return _of_sums(state, plan)
-    (n, theta), item = _means(plan, state), _item(plan)
+        (means, noise, squares), people = _released([plan], [state]), state.people
+        theta, cov = means[: plan.size], np.full((plan.size, plan.size), np.nan)
+        for item in plan.items:
+            here, at, over = item.here, item.at, plan.answered.get(item.term)
+            if item.kind == "factor":
+                shares = np.clip(theta[here], 0.0, 1.0)
+                spread = np.diag(shares) - np.outer(shares, shares) / max(shares.sum(), 1.0)
+                cov[here, here] = spread / people + np.diag(noise[here])
+            elif item.kind == "answered":
+                share = min(max(theta[at], 0.0), 1.0)
+                cov[at, at] = share * (1.0 - share) / people + noise[at]
+            else:
+                square, doubt, _, _, share = squares[item.term]
+                least = theta[at] ** 2 / min(share, 1.0)
+                cov[at, at] = min(max(share * (square + doubt), least) - theta[at] ** 2, 1.0) / people + noise[at]
+                if over is not None:
+                    cov[at, over] = cov[over, at] = theta[at] * (1.0 - min(share, 1.0)) / people
+        return theta, cov
+    (n, theta), of = _means(plan, state), plan.item_of
     if (n < 2).any():
-        raise InferenceError(
-            f"of {len(plan.items)} items every person was asked {plan.asked}, and one was asked of fewer than 2 people "
-            "of a subgroup; it takes more people, or a larger m."
+        few = (
+            f"of {len(plan.items)} items every person was asked {plan.asked}, and one was asked of fewer than 2 people"
         )
-    cov = state.counts[np.ix_(item, item)] * theta  # in place from here on: these matrices may be large
-    given = state.sums[:, item]
+        raise InferenceError(f"{few} of a subgroup; it takes more people, or a larger m.")
+    cov = state.counts[np.ix_(of, of)] * theta  # in place from here on: these matrices may be large
+    given = state.sums[:, of]
     cov -= given.T
     cov *= theta[:, None]
     cov -= given * theta
@@ -131,89 +134,38 @@ def _raw(state: State, plan: Plan) -> tuple[Array, Array]:
     return theta, cov
 
 
-def _balanced(plan: Plan, theta: Array, cov: Array) -> tuple[Array, Array]:
-    """Means and covariance with shares of each factor's levels that add up to 1; see `shares_of_error`."""
-    theta, cov = theta.copy(), cov.copy()
-    for item in plan.factors:
-        here, even = item.here, np.full(item.size, 1.0 / item.size)
-        noise = even if isinstance(plan, Sums) else item.mechanism.shares_of_error(theta[here])
-        theta[here] -= noise * (theta[here].sum() - 1.0)
-        cov[here] -= np.outer(noise, cov[here].sum(axis=0))
-        cov[:, here] -= np.outer(cov[:, here].sum(axis=1), noise)
-    return theta, cov
+def _released(plans: Sequence[Plan], states: Sequence[State]) -> tuple[Array, Array, dict[int, Array]]:
+    """Means by noised sums of some subgroups' people together, and their noise variances, two of shape (width,).
 
-
-def _of_sums(state: State, plan: Sums) -> tuple[Array, Array]:
-    """Means and covariance of noised sums: sampling variances from squares and shares, noise by its known variance.
-
-    Covariances of different terms are not released: NaN. Squares of means hold their noise, which is added to that of
-    squares as well, so that variances are unbiased; these are cut where they would be negative.
+    And by term of numbers, on [-1, 1], of those who have one: the mean square; noise variances of the mean, of the
+    square and their covariance; and the share of those who have a number.
     """
-    n = state.people
-    means, noise = _released([plan], [state])
-    theta, cov = means[: plan.size], np.full((plan.size, plan.size), np.nan)
-    squares = _squares(plan, means, noise, n)
-    for item in plan.items:
-        here, at, over = item.here, item.at, plan.answered.get(item.term)
-        if item.kind == "factor":
-            shares = np.clip(theta[here], 0.0, 1.0)
-            spread = np.diag(shares) - np.outer(shares, shares) / max(shares.sum(), 1.0)
-            cov[here, here] = spread / n + np.diag(noise[here])
-        elif item.kind == "answered":
-            share = min(max(theta[at], 0.0), 1.0)
-            cov[at, at] = share * (1.0 - share) / n + noise[at]
-        else:
-            square, doubt, _, _, share = squares[item.term]
-            least = theta[at] ** 2 / min(share, 1.0)
-            cov[at, at] = min(max(share * (square + doubt), least) - theta[at] ** 2, 1.0) / n + noise[at]
-            if over is not None:
-                cov[at, over] = cov[over, at] = theta[at] * (1.0 - min(share, 1.0)) / n
-    return theta, cov
-
-
-def _released(plans: Sequence[Plan], states: Sequence[State]) -> tuple[Array, Array]:
-    """Means by noised sums of some subgroups' people together, and their noise variances, two of shape (width,)."""
-    total, each = sum(state.people for state in states), list[tuple[Array, Array]]()
-    for plan, state in zip(plans, states, strict=True):
-        if isinstance(plan, Sums) and state.people:
-            noise = plan.variances(state.people) * (state.people / total) ** 2
-            each.append((state.sums / (plan.scales * total), noise))
-    return np.sum([means for means, _ in each], axis=0), np.sum([noise for _, noise in each], axis=0)
-
-
-def _squares(plan: Sums, means: Array, noise: Array, people: int) -> dict[int, Array]:
-    """Mean square of numbers on [-1, 1], by term; noise variances of the mean, of the square and their covariance; and
-    the share of those who have a number. Means are of these.
-    """
-    out = {}
+    some, out = [(p, s) for p, s in zip(plans, states, strict=True) if isinstance(p, Sums) and s.people], {}
+    plan, people = some[0][0], sum(s.people for _, s in some)
+    means = np.sum([s.sums / (p.scales * people) for p, s in some], axis=0)
+    noise = np.sum([p.variances(s.people) * (s.people / people) ** 2 for p, s in some], axis=0)
     for k, j in enumerate(plan.squared):
         at, over = [plan.items[j].at, plan.size + k], plan.answered.get(plan.items[j].term)
         share, doubt = (1.0, 0.0) if over is None else (max(means[over], 1.0 / people), noise[over])
         mean, square = means[at] / share
         both = np.array([*(noise[at] + np.array([mean, square]) ** 2 * doubt), mean * square * doubt]) / share**2
         out[plan.items[j].term] = np.array([square, *both, share])
-    return out
+    return means, noise, out
 
 
 def moments(terms: Sequence[Term], plans: Sequence[Plan], states: Sequence[State]) -> Array:
     """Mean squares of numbers about the middles of their ranges, and what noise does to them, user's units.
 
-    Of everybody, then of each subgroup, shape (1 + g, 5, p); the five are those of `_squares`. NaN of levels, and where
-    no squares are reported.
+    Of everybody, then of each subgroup, shape (1 + g, 5, p); the five are those of `_released`. NaN of levels, and
+    where no squares are reported.
     """
     first, groups = places(terms), [slice(g, g + 1) for g in range(len(plans))]
     out = np.full((1 + len(plans), 5, first[-1]), np.nan)
     for row, some in zip(out, (slice(None), *groups), strict=True):
-        plan, people = plans[0], sum(s.people for s in states[some])
-        if not isinstance(plan, Sums) or not people:
-            continue
-        for term, found in _squares(plan, *_released(plans[some], states[some]), people).items():
-            row[:, first[term]] = found * terms[term].half ** np.array([2, 2, 4, 3, 0])
+        if isinstance(plans[0], Sums) and any(s.people for s in states[some]):
+            for term, found in _released(plans[some], states[some])[2].items():
+                row[:, first[term]] = found * terms[term].half ** np.array([2, 2, 4, 3, 0])
     return out
-
-
-MOST_LEVELS: Final = 100
-"""Levels of a factor of which subgroups are compared, at most: a test of more inverts large matrices."""
 
 
 def alike_groups(terms: Sequence[Term], groups: Sequence[Estimates]) -> Array:
@@ -228,9 +180,9 @@ def alike_groups(terms: Sequence[Term], groups: Sequence[Estimates]) -> Array:
     for k, term in enumerate(terms):
         here = slice(at, at := at + len(term.names))
         some = [g for g in groups if np.isfinite(g.params[here]).all() and np.isfinite(g.cov[here, here]).all()]
-        if len(some) < 2 or not len(term.levels) <= MOST_LEVELS or len(term.levels) == 1:
+        if len(some) < 2 or len(term.levels) > MOST_LEVELS:
             continue
-        contrasts = helmert(len(term.levels)) if term.is_factor else np.eye(1)
+        contrasts = helmert(len(term.levels)) if term.levels else np.eye(1)
         found = [contrasts @ g.params[here] for g in some]
         weights = [np.linalg.pinv(contrasts @ g.cov[here, here] @ contrasts.T, hermitian=True) for g in some]
         whole = np.linalg.pinv(np.sum(weights, axis=0), hermitian=True)
@@ -271,51 +223,19 @@ def few(plan: Plan, state: State) -> frozenset[int]:
         return frozenset(item.term for item in plan.factors if skewed[item.here].any())
     n, theta = _means(plan, state)
     for item in plan.items:
-        here, m = item.here, item.mechanism
-        low, high = -math.inf, math.inf  # reports between which answers are, of two answers
+        here, m, ends = item.here, item.mechanism, None
         if m.name in {"grr", "oue"}:
             p, q = m.chances
-            low, high = -q / (p - q), (1.0 - q) / (p - q)
+            ends = -q / (p - q), (1.0 - q) / (p - q)
         elif m.name == "duchi":
-            low, high = m.output_range
+            ends = m.output_range
         least = n[here].min()
-        if high < math.inf:
-            given = (theta[here] - low) / (high - low)  # people who gave the one, a share
+        if ends is not None:  # people who gave the one of two answers, a share
+            given = (theta[here] - ends[0]) / (ends[1] - ends[0])
             least = (n[here] * np.minimum(given, 1.0 - given)).min()
         if least < FEW:
             out.add(item.term)
     return frozenset(out)
-
-
-def _ratios(terms: Sequence[Term], plan: Plan, theta: Array, cov: Array) -> Estimates:
-    """Means among those who have a value: ratios, with the covariance of their linear parts (delta method).
-
-    Where the share of those who have one is above 3 of its standard errors, 95% intervals cover 93% or more
-    (tests/means/test_unusable.py). Where it comes out as 0 or less estimates are NaN.
-    """
-    params: list[float] = []
-    slopes: list[tuple[float, int, int]] = []
-    missing = np.full((len(terms), 2), np.nan)
-    for item in (item for item in plan.items if item.kind != "answered"):
-        term = terms[item.term]
-        many, share, over, sign = len(term.names), 1.0, 0, 0.0
-        if item.term in plan.answered:
-            share, over, sign = theta[plan.answered[item.term]], plan.answered[item.term], 1.0
-        elif item.size > many:  # the last level is 'missing'
-            over, sign = item.at + item.size - 1, -1.0
-            share = 1.0 - theta[over]
-        if sign:
-            missing[item.term] = 1.0 - share, math.sqrt(max(cov[over, over], 0.0))
-        share = share if share > 0.0 else math.nan
-        for at in range(item.at, item.at + many):
-            value = theta[at] / share
-            slopes.append((1.0 / share, len(params), at))
-            if sign:
-                slopes.append((-sign * value / share, len(params), over))
-            params.append(value + (0.0 if term.is_factor else term.middle))
-    values, rows, columns = zip(*slopes, strict=True)
-    few = csr_array((values, (rows, columns)), shape=(max(rows) + 1, plan.size))  # in as many steps as cov has entries
-    return Estimates(np.array(params), np.asarray(few @ np.ascontiguousarray((few @ cov).T)), missing)
 
 
 def estimates(terms: Sequence[Term], plans: Sequence[Plan], states: Sequence[State]) -> Estimates:
@@ -323,20 +243,48 @@ def estimates(terms: Sequence[Term], plans: Sequence[Plan], states: Sequence[Sta
 
     Subgroups count by their numbers of people, which are public. The covariance is that about the means of the
     population that the people were drawn from: mechanism, choice of items and the people's variance together.
+    Shares of a factor's levels are made to add up to 1; see `shares_of_error`. Means are among those who have a value:
+    ratios, with the covariance of their linear parts (delta method). Where the share of those who have one is above 3
+    of its standard errors, 95% intervals cover 93% or more (tests/means/test_unusable.py); where it comes out as 0 or
+    less estimates are NaN.
     Raises InferenceError if there are too few people.
     """
     some = [(p, s) for p, s in zip(plans, states, strict=True) if s.people]
-    total = sum(s.people for _, s in some)
+    total, plan = sum(s.people for _, s in some), plans[0]
     if total < 2:
         raise InferenceError(f"{total} records sent reports; it takes 2 or more.")
-    means, weights = [], np.array([s.people / total for _, s in some])
-    cov = np.zeros((plans[0].size, plans[0].size))
-    for weight, (plan, state) in zip(weights, some, strict=True):
-        theta, v = _balanced(plan, *_raw(state, plan))
-        half = np.repeat([terms[i.term].half if i.kind == "number" else 1.0 for i in plan.items], plan.sizes)
+    means, weights, cov = [], np.array([s.people / total for _, s in some]), np.zeros((plan.size, plan.size))
+    half = np.take([terms[i.term].half if i.kind == "number" else 1.0 for i in plan.items], plan.item_of)
+    for weight, (its, state) in zip(weights, some, strict=True):
+        theta, v = _raw(state, its)
+        for item in its.factors:
+            here, even = item.here, np.full(item.size, 1.0 / item.size)
+            noise = even if isinstance(its, Sums) else item.mechanism.shares_of_error(theta[here])
+            theta[here] -= noise * (theta[here].sum() - 1.0)
+            v[here] -= np.outer(noise, v[here].sum(axis=0))
+            v[:, here] -= np.outer(v[:, here].sum(axis=1), noise)
         means.append(half * theta)
         cov += weight**2 * (half[:, None] * (half[:, None] * v).T)
     theta = weights @ np.array(means)
     differences = np.array(means) - theta  # subgroups' sizes are those of this sample
     cov += (differences.T * weights) @ differences / total
-    return _ratios(terms, plans[0], theta, cov)
+    params: list[float] = []
+    slopes: list[tuple[float, int, int]] = []
+    missing = np.full((len(terms), 2), np.nan)
+    for item in (item for item in plan.items if item.kind != "answered"):
+        term, share, over, sign = terms[item.term], 1.0, item.here.stop - 1, 0.0
+        if item.term in plan.answered:
+            over, sign = plan.answered[item.term], 1.0
+            share = theta[over]
+        elif item.size > len(term.names):  # the last level is 'missing'
+            share, sign = 1.0 - theta[over], -1.0
+        if sign:
+            missing[item.term] = 1.0 - share, math.sqrt(max(cov[over, over], 0.0))
+        share = share if share > 0.0 else math.nan
+        for at in range(item.at, item.at + len(term.names)):
+            value = theta[at] / share
+            slopes += [(1.0 / share, len(params), at), (-sign * value / share, len(params), over)][: 2 if sign else 1]
+            params.append(value + (0.0 if term.levels else term.middle))
+    values, rows, columns = zip(*slopes, strict=True)
+    few = csr_array((values, (rows, columns)), shape=(max(rows) + 1, plan.size))  # in as many steps as cov has entries
+    return Estimates(np.array(params), np.asarray(few @ np.ascontiguousarray((few @ cov).T)), missing)

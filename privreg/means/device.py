@@ -16,10 +16,10 @@ from scipy.special import ndtr
 from privreg.base.arrays import Array, Ints
 from privreg.means.plan import Plan, Sums
 from privreg.means.terms import Followed, Term
-from privreg.privacy.mechanisms import Mechanism, randomised
+from privreg.privacy.mechanisms import randomised
 
 
-def inside(terms: Sequence[Term], raw: dict[str, NDArray[Any]], silent: NDArray[np.bool_] | None) -> list[Array]:
+def inside(terms: Sequence[Term], raw: dict[str, NDArray[Any]], silent: NDArray[np.bool_] | bool) -> list[Array]:
     """Values of each term as devices take them, each of shape (n,), of columns as `data.columns.prepare` reads them.
 
     Numbers on [-1, 1] by the range of the people's subgroup, NaN if missing; codes of levels, one beyond the last
@@ -27,9 +27,9 @@ def inside(terms: Sequence[Term], raw: dict[str, NDArray[Any]], silent: NDArray[
     """
     out = []
     for term in terms:
-        if term.is_factor:
-            at, missing = np.zeros(1, dtype=np.intp), np.zeros(1, dtype=np.bool_) if silent is None else silent
-            for part in term.factors:
+        if term.levels:
+            at, missing = np.zeros(1, dtype=np.intp), np.asarray(silent)
+            for part in term.parts if len(term.parts) > 1 else (term,):
                 codes = raw[part.columns[0]]
                 if part.edges:  # classes of a number
                     classes = np.searchsorted(part.edges[1:-1], np.nan_to_num(codes), side="right")
@@ -44,7 +44,7 @@ def inside(terms: Sequence[Term], raw: dict[str, NDArray[Any]], silent: NDArray[
         for part in term.parts:
             values = values * (np.clip(raw[part.column], part.low, part.high) - part.middle)
         unit = np.clip((values - term.middle) / term.half, -1.0, 1.0)
-        out.append(unit if silent is None else np.where(silent, np.nan, unit))
+        out.append(np.where(silent, np.nan, unit))
     return out
 
 
@@ -66,8 +66,15 @@ def reports(plan: Plan, values: Sequence[Array], normals: Array) -> Array:
     Unless the mechanism is a biased one, they are unbiased for numbers times whether there is one, for whether there is
     one, and for indicators of levels.
     """
-    if plan.vector is not None:
-        return _whole(plan, plan.vector, values, normals)
+    if plan.vector is not None:  # a vector in the ball about the public centre
+        out, centre = np.empty((len(normals), plan.size)), np.zeros(plan.size)
+        for item in plan.items:
+            given, here = values[item.term], item.here
+            factor = item.kind == "factor"
+            exact = np.equal.outer(given, np.arange(item.size)) if factor else np.nan_to_num(given)[:, None]
+            centre[here] = {"factor": 1.0 / item.size, "answered": 0.5, "number": 0.0}[item.kind]
+            out[:, here] = (~np.isnan(given)[:, None] if item.kind == "answered" else exact) - centre[here]
+        return randomised(plan.vector.channel(plan.size), out, plan.radius, normals) + centre
     out = np.full((len(normals), len(plan.columns)), np.nan)
     asked = chosen(plan, normals).ravel()
     order = np.argsort(asked, kind="stable")
@@ -78,23 +85,23 @@ def reports(plan: Plan, values: Sequence[Array], normals: Array) -> Array:
         if j in plan.late:
             out[who, at] = 0.0
             continue
-        width = item.mechanism.width
-        first = plan.selection + slot * plan.slot
-        z = normals[who[:, None], first[:, None] + np.arange(width)]
-        given = values[item.term][who]
-        if item.kind == "factor":
-            out[who, at : at + item.size] = item.mechanism.randomise(given, z)
-        else:
-            number = ~np.isnan(given) if item.kind == "answered" else given
-            out[who, at] = item.mechanism.randomise(number, z)
+        first, given = plan.selection + slot * plan.slot, values[item.term][who]
+        given = ~np.isnan(given) if item.kind == "answered" else given
+        made = item.mechanism.randomise(given, normals[who[:, None], first[:, None] + np.arange(item.mechanism.width)])
+        out[who, at : at + item.size] = made.reshape(-1, item.size)
     return out
 
 
-def waiting(plan: Plan, values: Sequence[Array], j: int, who: NDArray[np.intp], beside: Array) -> Array:
-    """Products of what is beside a late factor, see `collector.beside`, with its levels and with itself: raw.
+def waiting(plan: Plan, values: Sequence[Array], j: int, made: Array) -> Array:
+    """Products of what is beside a late factor, of those who were asked it, with its levels and with itself: raw.
 
-    Shape (r, levels + r). Whoever holds it hands it to nobody.
+    Beside it are the items that they were asked and, where these are several, their reports, as they were `made`. Shape
+    (r, levels + r). Whoever holds it hands it to nobody.
     """
+    who = np.flatnonzero(~np.isnan(made[:, plan.places[j]]))
+    there = ~np.isnan(made[who])
+    asked = there[:, plan.places].astype(np.float64)
+    beside = asked[:, [j]] if plan.asked == 1 else np.hstack([asked, np.where(there, made[who], 0.0)])
     codes = values[plan.items[j].term][who].astype(np.intp)
     levels = csr_array((np.ones(len(who)), codes, np.arange(len(who) + 1)), shape=(len(who), plan.items[j].size))
     return np.hstack([(levels.T @ beside).T, beside.T @ beside])
@@ -111,22 +118,9 @@ def total(plan: Sums, values: Sequence[Array]) -> Ints:
             people = np.bincount(given.astype(np.intp), minlength=item.size)
             blocks.append(people * np.rint(scale).astype(np.int64))
             continue
-        there, number = ~np.isnan(given), np.nan_to_num(given)
-        report = there if item.kind == "answered" else number
+        report = ~np.isnan(given) if item.kind == "answered" else np.nan_to_num(given)
         blocks.append(np.rint(scale * report).astype(np.int64).sum(keepdims=True))
         if item.kind == "number":
-            square = np.rint(scales[plan.size + len(squares)] * number**2)
+            square = np.rint(scales[plan.size + len(squares)] * report**2)
             squares.append(square.astype(np.int64).sum(keepdims=True))
     return np.concatenate([*blocks, *squares])
-
-
-def _whole(plan: Plan, vector: Mechanism, values: Sequence[Array], normals: Array) -> Array:
-    """Reports of whole records, each a vector in the ball about the public centre."""
-    out, centre = np.empty((len(normals), plan.size)), np.zeros(plan.size)
-    for item in plan.items:
-        given, here = values[item.term], item.here
-        factor = item.kind == "factor"
-        exact = np.equal.outer(given, np.arange(item.size)) if factor else np.nan_to_num(given)[:, None]
-        centre[here] = {"factor": 1.0 / item.size, "answered": 0.5, "number": 0.0}[item.kind]
-        out[:, here] = (~np.isnan(given)[:, None] if item.kind == "answered" else exact) - centre[here]
-    return randomised(vector.channel(plan.size), out, plan.radius, normals) + centre

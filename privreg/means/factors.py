@@ -52,9 +52,7 @@ class FactorMechanism(Randomiser):
     @property
     def width(self) -> int:
         """Standard normals that a report takes."""
-        if self.name == "grr":
-            return 2
-        return self.levels * (self.bit.width if self.bit is not None else 1)
+        return 2 if self.name == "grr" else self.levels * (1 if self.bit is None else self.bit.width)
 
     @property
     def sd(self) -> float:
@@ -65,34 +63,25 @@ class FactorMechanism(Randomiser):
     def chances(self) -> tuple[float, float]:
         """Probability that a level is reported where it is the person's, and where it is not: "grr" and "oue"."""
         e = math.exp(-self.epsilon)
-        if self.name == "grr":
-            whole = 1.0 + (self.levels - 1) * e
-            return 1.0 / whole, e / whole
-        return 0.5, e / (1.0 + e)
+        whole = 1.0 + (self.levels - 1) * e
+        return (1.0 / whole, e / whole) if self.name == "grr" else (0.5, e / (1.0 + e))
 
     def randomise(self, codes: Any, normals: Any) -> Array:
         """Randomise levels, positions of shape (n,), each of another person: unbiased for their indicators, shape (n,
-        levels).
-
-        `normals`, shape (n, width), are independent standard ones, each used once.
+        levels). `normals`, shape (n, width), are independent standard ones, each used once.
         """
-        at = np.asarray(codes, dtype=np.intp)
+        at, z = np.asarray(codes, dtype=np.intp), np.asarray(normals, dtype=np.float64)
         indicators = np.equal.outer(at, np.arange(self.levels))
-        z = np.asarray(normals, dtype=np.float64)
         if self.name == "gaussian":
             return np.asarray(indicators + self.sd * z)
         if self.bit is not None:
-            bits = self.bit.randomise(indicators.ravel(), z.reshape(-1, self.bit.width))
-            return bits.reshape(indicators.shape)
-        p, q = self.chances
-        uniforms = ndtr(z)
+            return self.bit.randomise(indicators.ravel(), z.reshape(-1, self.bit.width)).reshape(indicators.shape)
+        (p, q), uniforms = self.chances, ndtr(z)
+        bits = uniforms < np.where(indicators, p, q) if self.name == "oue" else indicators
         if self.name == "grr":
             other = np.minimum((uniforms[:, 1] * (self.levels - 1)).astype(np.intp), self.levels - 2)
             other += other >= at
-            answer = np.where(uniforms[:, 0] < p, at, other)
-            bits = np.equal.outer(answer, np.arange(self.levels))
-        else:
-            bits = uniforms < np.where(indicators, p, q)
+            bits = np.equal.outer(np.where(uniforms[:, 0] < p, at, other), np.arange(self.levels))
         return np.asarray((bits - q) / (p - q))
 
     def summed(self, waiting: Array, normals: Array) -> Array:
@@ -150,8 +139,8 @@ class FactorMechanism(Randomiser):
         if self.name == "gaussian":
             return self.sd**2, self.sd**2
         if self.bit is not None:
-            held, other = self.bit.variance(np.array([1.0, 0.0]))
-            return float(held), float(other)
+            held, other = self.bit.variance(np.array([1.0, 0.0])).tolist()
+            return held, other
         p, q = self.chances
         return p * (1.0 - p) / (p - q) ** 2, q * (1.0 - q) / (p - q) ** 2
 
@@ -177,8 +166,7 @@ class FactorMechanism(Randomiser):
             return f"noise sd {self.sd:.4g} = sqrt(2) / mu per level, {at_least(self.budget.mu, 4)}-GDP"
         if self.bit is not None:
             return f"{self.levels} bits, each by {self.bit.title} at epsilon {at_least(self.bit.epsilon, 4)}"
-        p, q = self.chances
-        said = f"of {self.levels} levels, reported with probability {p:.4g}, others {q:.4g}"
+        said = "of {} levels, reported with probability {:.4g}, others {:.4g}".format(self.levels, *self.chances)
         return f"{said}, epsilon {at_least(self.epsilon, 4)}"
 
     def __repr__(self) -> str:
@@ -194,25 +182,21 @@ def factor_mechanism(name: object, budget: Budget, levels: int, bit: str = "duch
     biased.
     """
     got = choose("frequencies", name, ("auto", *FREQUENCIES))
-    if not budget.private:
-        return FactorMechanism("gaussian", budget, levels)
-    if got == "auto":
+    if got == "auto" and budget.private:
         some = ("grr", "oue") if budget.pure else ("grr", "oue", "gaussian")
-        made = (factor_mechanism(kind, budget, levels) for kind in some)
-        return min(made, key=FactorMechanism.mean_variance)
-    if got == "gaussian":
-        if budget.pure:
-            raise OptionError(
-                f"frequencies='gaussian' can't give pure epsilon={budget.epsilon:g}; add delta= (1e-6 is usual), or "
-                "use 'grr', 'oue' or 'auto'."
-            )
-        return FactorMechanism(got, budget, levels)
-    if got == "histogram":
-        kind = choose("mechanism", bit, NUMBER_MECHANISMS)
-        if kind == "square_wave_biased":
-            raise OptionError(
-                "a histogram of biased bits has no frequencies to offer; use mechanism='square_wave', which inverts "
-                "their mean, or frequencies='grr', 'oue' or 'auto'."
-            )
-        return FactorMechanism(got, budget, levels, number_mechanism(kind, share(budget, 2), 0.0, 1.0))
-    return FactorMechanism(got, budget.as_pure(), levels)
+        return min((factor_mechanism(kind, budget, levels) for kind in some), key=FactorMechanism.mean_variance)
+    if got == "gaussian" and budget.pure:
+        raise OptionError(
+            f"frequencies='gaussian' can't give pure epsilon={budget.epsilon:g}; add delta= (1e-6 is usual), or use "
+            "'grr', 'oue' or 'auto'."
+        )
+    if got == "gaussian" or not budget.private:
+        return FactorMechanism("gaussian", budget, levels)
+    if got != "histogram":
+        return FactorMechanism(got, budget.as_pure(), levels)
+    if choose("mechanism", bit, NUMBER_MECHANISMS) == "square_wave_biased":
+        raise OptionError(
+            "a histogram of biased bits has no frequencies to offer; use mechanism='square_wave', which inverts their "
+            "mean, or frequencies='grr', 'oue' or 'auto'."
+        )
+    return FactorMechanism(got, budget, levels, number_mechanism(bit, share(budget, 2), 0.0, 1.0))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Final
 
 import numpy as np
@@ -59,24 +60,9 @@ def moments(mechanism: NumberMechanism, values: ArrayLike, weights: ArrayLike | 
     p = p / p.sum()
     x = np.clip(x, mechanism.low, mechanism.high)
     bias = mechanism.bias(x)
-    reported = x + bias
-    return Moments(
-        bias=float(p @ bias),
-        variance=float(p @ mechanism.variance(x)),
-        spread=float(p @ (reported - p @ reported) ** 2),
-        third=float(p @ mechanism.third_moment(x)),
-    )
-
-
-def _people(name: str, value: object, least: int = 1) -> int:
-    return whole(name, int(value) if isinstance(value, float) and value.is_integer() else value, least)  # 1e6
-
-
-def _made(name: str, budget: Budget, asked: int, bounds: Any) -> NumberMechanism:
-    if isinstance(bounds, str) or not isinstance(bounds, Sequence) or len(bounds) != 2:
-        raise OptionError("bounds must be a pair of numbers (low, high).")
-    spent = budget if budget.form in {"epsilon", "none"} else Budget.declare(mu=budget.mu)
-    return number_mechanism(name, share(spent, asked), *bounds)
+    spread = p @ (x + bias - p @ (x + bias)) ** 2
+    found = p @ bias, p @ mechanism.variance(x), spread, p @ mechanism.third_moment(x)
+    return Moments(*map(float, found))
 
 
 def benchmark(
@@ -98,10 +84,10 @@ def benchmark(
 
     Parameters
     ----------
-    values : array_like, shape (k,)
-        Public or made-up values that stand for the distribution of every column.
+    values, weights : array_like, shape (k,)
+        Public or made-up values that stand for the distribution of every column, and their probabilities.
     n : int or sequence of int
-        People.
+        People, two or more.
     bounds : (float, float)
         Public range of the values.
     mechanisms : sequence of str, optional
@@ -112,21 +98,14 @@ def benchmark(
         Columns, and of how many each person is asked, all by default.
     tolerance : float, optional
         Half width, the values' units, of which the probability to stay within is wanted; 1% of the range by default.
-    weights : array_like, shape (k,), optional
-        Probabilities of the values.
 
     Returns
     -------
     DataFrame
-        A line for each n and mechanism: mechanism, n, d, m, bias δ; variance E Var/r of the mechanism, sampling
-        (1 − m/d) Var(t)/r, which LDPTube omits; mse = bias² + both, about the mean of the n people; within, the normal
-        probability of an error of at most `tolerance`; berry_esseen, by which any such distribution function is off
-        at most.
-
-    References
-    ----------
-    Duan (2025), LDPTube, sections 4.2 and 4.3. Shevtsova (2010), for the constant 0.56 of the Berry–Esseen bound, of
-    which this is the value for terms that need not be alike, at m = d; with m < d it is that of the mechanism's part.
+        By n and mechanism: mechanism, n, d, m, bias δ; variance E Var/r of the mechanism, sampling (1 − m/d) Var(t)/r,
+        which LDPTube omits; mse = bias² + both, about the mean of the n people; within, the normal probability of an
+        error of at most `tolerance`; berry_esseen, by which any such distribution function is off at most: with m < d
+        that of the mechanism's part. Duan (2025), sections 4.2 and 4.3; 0.56 by Shevtsova (2010).
 
     Examples
     --------
@@ -136,38 +115,43 @@ def benchmark(
     >>> table[["mechanism", "n", "mse"]].round(5).values.tolist()[:2]
     [['piecewise', 1000, 0.00105], ['square_wave_biased', 1000, 0.00115]]
     """
+
+    def people(name: str, value: object, least: int = 1) -> int:
+        return whole(name, int(value) if isinstance(value, float) and value.is_integer() else value, least)  # 1e6
+
     budget = Budget.declare(mu, epsilon, delta, rho)
     if not budget.private:
         raise OptionError("a benchmark of mechanisms needs a budget: epsilon=1, say, or mu=1.")
-    columns = _people("d", d)
-    asked = columns if m is None else _people("m", m)
+    columns = people("d", d)
+    asked = columns if m is None else people("m", m)
     if asked > columns:
         raise OptionError(f"m={asked} must be at most d={columns}, the columns there are.")
     several = isinstance(n, np.ndarray | Sequence) and not isinstance(n, str)
-    sizes = [_people("n", k, 2) for k in (n if several else [n])]
+    sizes = [people("n", k, 2) for k in (n if several else [n])]
     if mechanisms is None:
-        names = [k for k in NUMBER_MECHANISMS if not (k == "gaussian" and budget.pure)]
+        mechanisms = [k for k in NUMBER_MECHANISMS if not (k == "gaussian" and budget.pure)]
     elif isinstance(mechanisms, str):
         raise OptionError(f"mechanisms must be a list of names, got {mechanisms!r}; write [{mechanisms!r}].")
-    else:
-        names = [choose("mechanisms", k, NUMBER_MECHANISMS) for k in mechanisms]
-    made = {name: _made(name, budget, asked, bounds) for name in names}
+    if isinstance(bounds, str) or not isinstance(bounds, Sequence) or len(bounds) != 2:
+        raise OptionError("bounds must be a pair of numbers (low, high).")
+    spent = share(budget if budget.form == "epsilon" else Budget.declare(mu=budget.mu), asked)
+    names = [choose("mechanisms", k, NUMBER_MECHANISMS) for k in mechanisms]
+    made = {name: number_mechanism(name, spent, *bounds) for name in names}
     must = "be a positive number, the values' units"
     within = None if tolerance is None else number("tolerance", tolerance, must)
     known = {name: moments(mechanism, values, weights) for name, mechanism in made.items()}
     rows: list[dict[str, Any]] = []
-    for people in sizes:
-        r = people * asked / columns
-        for name, k in known.items():
-            limit = 0.01 * (made[name].high - made[name].low) if within is None else within
-            variance, sampling = k.variance / r, (1.0 - asked / columns) * k.spread / r
-            sd = math.sqrt(variance + sampling)
-            rows.append(
-                {"mechanism": name, "n": people, "d": columns, "m": asked, "bias": k.bias}
-                | {"variance": variance, "sampling": sampling, "mse": k.bias**2 + variance + sampling}
-                | {"tolerance": limit, "within": float(ndtr((limit - k.bias) / sd) - ndtr((-limit - k.bias) / sd))}
-                | {"berry_esseen": min(BERRY_ESSEEN * k.third / (k.variance**1.5 * math.sqrt(r)), 1.0)}
-            )
+    for size, (name, k) in product(sizes, known.items()):
+        r = size * asked / columns
+        limit = 0.01 * (made[name].high - made[name].low) if within is None else within
+        variance, sampling = k.variance / r, (1.0 - asked / columns) * k.spread / r
+        sd = math.sqrt(variance + sampling)
+        rows.append(
+            {"mechanism": name, "n": size, "d": columns, "m": asked, "bias": k.bias}
+            | {"variance": variance, "sampling": sampling, "mse": k.bias**2 + variance + sampling}
+            | {"tolerance": limit, "within": float(ndtr((limit - k.bias) / sd) - ndtr((-limit - k.bias) / sd))}
+            | {"berry_esseen": min(BERRY_ESSEEN * k.third / (k.variance**1.5 * math.sqrt(r)), 1.0)}
+        )
     return pd.DataFrame(rows)
 
 
@@ -176,15 +160,10 @@ def break_even(
 ) -> float:
     """Number of people at which two mechanisms, names of `privreg.privacy.scalar`, have the same mean squared error.
 
-    n' = [V₂ − V₁]/(δ₁² − δ₂²) · d/m, with V the variance of a report, sampling of columns included. Below it the one
-    with the larger bias is better, above it the other. inf if one is better for every number of people.
-
-    `second_bounds` is the range of the second mechanism, if it is another one; the budget and the other options are as
-    of :func:`benchmark`.
-
-    References
-    ----------
-    Duan (2025), LDPTube, eq. 4.32; its evaluation there is corrected by ``python -m benchmarks.papers.duan``.
+    n' = [V₂ − V₁]/(δ₁² − δ₂²) · d/m, with V the variance of a report, sampling of columns included (Duan 2025, eq.
+    4.32, whose evaluation ``python -m benchmarks.papers.duan`` corrects). Below it the one with the larger bias is
+    better, above it the other. inf if one is better for every number of people. `second_bounds` is the range of the
+    second mechanism, if it is another one; the budget and the other options are as of :func:`benchmark`.
 
     Examples
     --------
@@ -195,5 +174,4 @@ def break_even(
     asked = ((first, bounds), (second, bounds if second_bounds is None else second_bounds))
     a, b = (benchmark(values, n=2, bounds=of, mechanisms=[name], **options).iloc[0] for name, of in asked)
     gap, cost = a.bias**2 - b.bias**2, b.variance + b.sampling - a.variance - a.sampling
-    found = float(2.0 * cost / gap) if gap != 0.0 else math.inf
-    return found if found > 0.0 else math.inf
+    return float(2.0 * cost / gap) if gap != 0.0 and cost / gap > 0.0 else math.inf

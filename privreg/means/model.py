@@ -10,11 +10,10 @@ from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, check_columns, check_declared, completed, open_table, refuse_bare
 from privreg.errors import DataError, FormulaError, OptionError, UnsupportedArgumentError, real
 from privreg.formula.language.spelling import as_labelled, label_of, schema_labelled
-from privreg.means.plan import Plan
+from privreg.means.plan import Plan, Spec, declared
 from privreg.means.results.results import MeansResults
 from privreg.means.results.shares import TableOne
 from privreg.means.results.survival import SurvivalCurves
-from privreg.means.spec import Spec, declared
 from privreg.means.stream import MeansStream, refuse_few
 from privreg.means.terms import EVENTS, Asked, flat, read_columns, read_formula
 from privreg.options.running import progress_bar
@@ -42,11 +41,8 @@ class PrivateMeans:
 
     Notes
     -----
-    An item is a numeric column (two where there may be nothing to tell: the number, and whether there is one) or a
-    factor with all its levels. With r = nm/d people asked, an estimate's variance is [E Var(report) + Var(t)]/r; about
-    the mean of the n people themselves it is E Var(report)/r + (1 − m/d) Var(t)/r, whose second term the source omits.
-    Subgroups count by their public numbers of people. Where noise falls on sums everybody is asked everything; see
-    `privreg.means.plan` for what a report then holds, and how budget is split.
+    An item is a number, whether there is one where there may be nothing to tell, or a factor with all its levels.
+    Subgroups count by their public numbers of people. Where noise falls on sums everybody is asked everything.
 
     References
     ----------
@@ -99,7 +95,23 @@ class PrivateMeans:
         asked = [
             one if one.kind else one._replace(columns=tuple(label_of(c, labels) for c in one.columns)) for one in asked
         ]
-        public = _public(data, asked, schema, bounds, levels, by)
+        # the user's declarations, those that the data carry about other columns, and those that Surv() makes itself
+        columns_of = [*flat(asked), *([by] if isinstance(by, str) else [])]
+        labels = check_columns(data, columns_of)
+        bounds, levels = (as_labelled(declared, labels) for declared in (bounds, levels))
+        public = completed(combined(schema_labelled(schema, labels), bounds, levels, {}), data, columns_of)
+        if labels is not None and len(public.carried):
+            check_declared({"bounds": bounds, "levels": levels}, [*columns_of, *labels])
+        for one in (one for one in asked if one.kind == "Surv"):
+            last = real(one.cuts[-1] if one.cuts else None)
+            *start, time, event = one.columns
+            if last is not None and last > 0.0 and time not in public.levels:
+                entry = dict.fromkeys(start, (-2.0 * last, 2.0 * last))  # below 0 it is unusable
+                public = replace(public, bounds={time: (0.0, 2.0 * last), **entry, **public.bounds})
+            given: dict[str, Any] = dict(public.bounds)
+            if given.get(event, EVENTS) == EVENTS:  # such bounds say no more than that it is 0 or 1
+                given.pop(event, None)
+                public = replace(public, levels={event: EVENTS, **public.levels}, bounds=given)
         how = {"mechanism": mechanism, "frequencies": frequencies, "m": m}
         how["trust"] = check("means.arrays", "trust", trust)
         self._spec = spec = declared(asked, budget, public, people, by, by_budget, **how)
@@ -114,8 +126,7 @@ class PrivateMeans:
         """Describe the estimates by a formula; `data` and options are those of the class.
 
         Columns are joined by +, with 1 on the right: ``"age + bmi + C(smoker) ~ 1"``. ``Q("body mass")`` names a column
-        with a blank, ``C(smoker):C(region)`` a two-way table, and ``"Surv(time, event, [30, 60, 90]) ~ C(arm)"``
-        survival curves; see :func:`survival`.
+        with a blank, ``C(smoker):C(region)`` a two-way table, ``"Surv(time, event, [30, 60, 90]) ~ C(arm)"`` curves.
         """
         refuse_unknown("means.formula", [name for name in options if name not in accepted("means.formula")])
         try:
@@ -174,9 +185,9 @@ class PrivateMeans:
         ----------
         **options : `options/parameters.toml`
 
-        A ReliabilityWarning names rows of the results that should not be relied on, and why. A limit that
-        `privreg.limit_spending` has set, and this would exceed, is a BudgetError; nothing is then spent. Too few people
-        are an InferenceError, rows that can't be used a DataError or SchemaError, which quotes no value.
+        A ReliabilityWarning names rows of the results not to be relied on, and why. A limit (`privreg.limit_spending`)
+        that this would exceed is a BudgetError, before anything is spent; too few people are an InferenceError, rows
+        that can't be used a DataError or SchemaError, which quotes no value.
         """
         refuse_unknown("means.fit", unknown)
         res = self._released(seed, progress)
@@ -191,29 +202,6 @@ class PrivateMeans:
         stream = MeansStream(self._spec, check("means.fit", "seed", seed))
         with progress_bar(self._source.expected(), progress) as bar:
             return stream.of(self._source, bar)
-
-
-def _public(data: Any, asked: Sequence[Asked], schema: Any, bounds: Any, levels: Any, by: Any) -> Schema:
-    """The user's declarations, those that the data carry about other columns, and those that Surv() makes itself."""
-    wanted = flat(asked)
-    wanted += [label_of(by, check_columns(data, ()))] if isinstance(by, str) else []
-    labels = check_columns(data, wanted)
-    bounds, levels = (as_labelled(declared, labels) for declared in (bounds, levels))
-    given = combined(schema_labelled(schema, labels), bounds, levels, {})
-    full = completed(given, data, wanted)
-    if labels is not None and len(full.carried):
-        check_declared({"bounds": bounds, "levels": levels}, [*wanted, *labels])
-    for one in (one for one in asked if one.kind == "Surv"):
-        last = real(one.cuts[-1] if one.cuts else None)
-        *start, time, event = one.columns
-        if last is not None and last > 0.0 and time not in full.levels:
-            entry = dict.fromkeys(start, (-2.0 * last, 2.0 * last))  # below 0 it is unusable
-            full = replace(full, bounds={time: (0.0, 2.0 * last), **entry, **full.bounds})
-        bounds = dict(full.bounds)
-        if bounds.get(event, EVENTS) == EVENTS:  # such bounds say no more than that it is 0 or 1
-            bounds.pop(event, None)
-            full = replace(full, levels={event: EVENTS, **full.levels}, bounds=bounds)
-    return full
 
 
 def estimate(
@@ -239,18 +227,14 @@ def estimate(
 def table_one(data: Any, columns: Any = None, *, by: str | None = None, **options: Any) -> TableOne:
     """Describe people in the table that opens a paper: means and shares of everybody and of public subgroups.
 
-    It shows as text, HTML, Markdown, LaTeX and, by ``save("table.docx")``, for Word.
-
     `data`, `columns` and ``**options`` are as of :func:`estimate`; `by` is a column of *public* subgroups, its levels
     declared. Everybody is in one of them, so that the table costs each person the budget once.
 
     Examples
     --------
     >>> import privreg as pr
-    >>> people = pr.datasets.us_insurance(20_000)
-    >>> table = pr.means.table_one(people, "age + C(smoker)", by="region", mu=1, trust="central", progress=False,
-    ...                            bounds={"age": (18, 65)}, levels={"smoker": ["no", "yes"], "region": [
-    ...                                "northeast", "northwest", "southeast", "southwest"]})
+    >>> table = pr.means.table_one(pr.datasets.us_insurance(20_000), "age + C(smoker)", mu=1, trust="central",
+    ...                            bounds={"age": (18, 65)}, levels={"smoker": ["no", "yes"]}, progress=False)
     >>> table.frame()["variable"].unique().tolist()
     ['age', 'smoker']
     """
@@ -269,19 +253,17 @@ def survival(
         As of :func:`estimate`: `mu`, `trust`, `levels` of the groups, and so on.
     formula : str
         ``"Surv(time, event, [30, 60, 90]) ~ C(arm)"``, or ``~ 1``; with late entry ``Surv(start, stop, event, […])``.
-        The list has the public times at which curves are estimated. `time` is how long a person was followed, at most
-        to the last of them: its bounds, from 0 to twice that by default, needn't be declared. `event` is 0 or 1, for
-        censored and happened; with declared `levels` the first is of those who are censored, and others are competing
-        causes. The groups are private.
+        The list has the public times at which curves are estimated, and bounds of `time` are from 0 to twice the last
+        by default. `event` is 0 or 1, for censored and happened; with declared `levels` the first is of those who are
+        censored, and others are competing causes. The groups are private.
     method : {"life_table", "kaplan_meier"}
         See :meth:`MeansResults.survival`.
 
     Notes
     -----
-    A person reports one thing: group, class of time and event together, one of the cells of a table. However many cut
-    points there are, the noise of a cell is the same, so that curves, tests and restricted means are all made of one
-    release, at the budget of one histogram. A ReliabilityWarning names points that should not be relied on; errors are
-    those of :func:`estimate`.
+    A person reports one thing: group, class of time and event together, one of the cells of a table, whose noise is the
+    same however many cut points there are; curves, tests and restricted means are all made of this one release. A
+    ReliabilityWarning names points that should not be relied on.
 
     Examples
     --------

@@ -41,7 +41,6 @@ class Asked(NamedTuple):
 
 
 EVENTS: Final = (0, 1)  # Levels of an event that has none declared: censored, and happened
-
 MOST_CLASSES: Final = 200  # Classes of a histogram, at most
 MOST_COORDINATES: Final = 2_000  # Numbers in a report, at most: the collector keeps products of all pairs of them
 
@@ -59,8 +58,7 @@ class Term:
     """
 
     column: str
-    # Public range of a number; 0 and 1 for a factor
-    low: float = 0.0
+    low: float = 0.0  # Public range of a number; 0 and 1 for a factor
     high: float = 1.0
     levels: tuple[Any, ...] = ()  # Public levels of a factor, tuples of them of several; empty for a number
     parts: tuple[Term, ...] = ()  # The factors or numbers, or the number that is cut
@@ -77,11 +75,6 @@ class Term:
         return tuple(leaf.column for leaf in self.leaves)
 
     @property
-    def factors(self) -> tuple[Term, ...]:
-        """Factors of which pairs, or triples, of levels are its levels: itself, if it is one."""
-        return self.parts if len(self.parts) > 1 else (self,)
-
-    @property
     def middle(self) -> float:
         """Middle of its range."""
         return 0.5 * (self.low + self.high)
@@ -92,19 +85,9 @@ class Term:
         return 0.5 * (self.high - self.low)
 
     @property
-    def is_factor(self) -> bool:
-        """True if it has levels."""
-        return bool(self.levels)
-
-    @property
-    def is_table(self) -> bool:
-        """True if it is a two-way table."""
-        return type(self) is Term and len(self.parts) == 2 and self.is_factor
-
-    @property
     def is_product(self) -> bool:
         """True if it is a number times a number, or itself."""
-        return len(self.parts) == 2 and not self.is_factor
+        return len(self.parts) == 2 and not self.levels
 
     @property
     def written(self) -> str:
@@ -114,7 +97,7 @@ class Term:
         if self.is_product:
             one, other = self.columns
             return f"I({one}**2)" if one == other else f"{one}:{other}"
-        return ":".join(f"C({c})" for c in self.columns) if self.is_factor else self.column
+        return ":".join(f"C({c})" for c in self.columns) if self.levels else self.column
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -133,11 +116,6 @@ class Term:
         if len(self.parts) > 1:
             return tuple(map(":".join, product(*(part.names for part in self.parts))))
         return tuple(f"{self.columns[0]}[{level}]" for level in self.levels) or (self.column,)
-
-    @property
-    def size(self) -> int:
-        """Number of its estimates."""
-        return max(len(self.levels), 1)
 
     def to_json(self) -> list[Any]:
         """Represent it by JSON values, levels as they are shown."""
@@ -188,15 +166,15 @@ class Followed(Term):
 
 def places(terms: Sequence[Term]) -> list[int]:
     """Position of each term's first estimate, and then how many there are."""
-    return [0, *accumulate(term.size for term in terms)]
+    return [0, *accumulate(max(len(term.levels), 1) for term in terms)]
 
 
 def from_json(column: str, low: float, high: float, levels: Any, parts: Any, edges: Any) -> Term:
     """Rebuild a term from its :meth:`Term.to_json`. Raises ValueError if it has more levels than a report numbers."""
     made, ends = tuple(from_json(*part) for part in parts), tuple(map(float, edges))
-    if math.prod(part.size for part in made) > MOST_COORDINATES:
+    if math.prod(max(len(part.levels), 1) for part in made) > MOST_COORDINATES:
         raise ValueError("more levels than a report has numbers")  # load() says that the file is damaged
-    if len(made) > 1 and made[0].is_factor:
+    if len(made) > 1 and made[0].levels:
         return _crossed(str(column), made)
     return Term(str(column), float(low), float(high), tuple(map(str, levels)), made, ends)
 
@@ -219,30 +197,25 @@ def read_formula(formula: object) -> list[Asked]:
     tree = syntax(_COLON.sub(lambda m: m[1] or ("@" if m[0] == ":" else "@@"), left.strip()))
     if tree is None:
         raise FormulaError(f"the formula can't be read; {_FORM}.")
-    summands: list[ast.expr] = []
-    while isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Add):
-        summands, tree = [tree.right, *summands], tree.left
-    for node in (nodes := [tree, *summands]):
+    nodes = [tree]
+    while isinstance(nodes[0], ast.BinOp) and isinstance(nodes[0].op, ast.Add):
+        nodes[:1] = [nodes[0].left, nodes[0].right]
+    for node in nodes:
         refuse_deep(node, left)
     asked = list(map(_summand, nodes))
-    if right.strip() not in {"", "1"}:
-        asked = [_grouped(asked, right.strip())]
-    return _once(asked, "the formula")
-
-
-def _grouped(asked: list[Asked], right: str) -> Asked:
-    """A Surv() with the factor on the right of the tilde, by whose levels its curves are."""
+    if right.strip() in {"", "1"}:
+        return _once(asked, "the formula")
     if len(asked) != 1 or asked[0].kind != "Surv":
         raise FormulaError(
             "means have no covariates: the right of '~' is 1 (means by subgroup come with by='column'; for a "
             "regression use PrivateOnlineRegression)."
         )
-    if (tree := syntax(right)) is None or isinstance(tree, ast.BinOp):
+    if (group := syntax(right.strip())) is None or isinstance(group, ast.BinOp):
         raise FormulaError(
-            f"Surv() has curves by the levels of one factor: write {asked[0]} ~ C(arm), or ~ 1 for one curve; a column "
-            "of combined levels, made beforehand row by row, serves for two factors."
+            f"Surv() has curves by the levels of one factor: write {asked[0]} ~ C(arm), or ~ 1 for one curve; for two "
+            "factors make a column of combined levels beforehand, row by row."
         )
-    return asked[0]._replace(group=_column(tree).columns)
+    return [asked[0]._replace(group=_column(group).columns)]
 
 
 def _summand(node: ast.expr) -> Asked:
@@ -259,17 +232,19 @@ def _summand(node: ast.expr) -> Asked:
             return Asked(_column(left).columns * 2)
         case ast.Call(ast.Name("cut"), [number, *more], []) if len(more) < 2:
             breaks = _literal(node, more[0]) if more else 20
-            cuts = tuple(breaks) if isinstance(breaks, list) else breaks
-            return Asked(_column(number).columns, kind="cut", cuts=cuts)
-        case ast.Call(ast.Name("Surv"), [*of, ast.List() | ast.Tuple() | ast.Constant() as cuts], []) if (
-            1 < len(of) < 4
+            return Asked(
+                _column(number).columns, kind="cut", cuts=tuple(breaks) if isinstance(breaks, list) else breaks
+            )
+        case ast.Call(ast.Name("Surv"), [*of, ast.List() | ast.Tuple() | ast.Constant() as cuts], []) if len(of) in (
+            2,
+            3,
         ):
             times = tuple(np.ravel(_literal(node, cuts)).tolist())
             return Asked(tuple(_column(c).columns[0] for c in of), kind="Surv", cuts=times)
         case ast.Call(ast.Name("Surv")):
             raise FormulaError(
-                "Surv() takes a time, an event, and in a list the public times at which curves are estimated: "
-                "Surv(time, event, [30, 60, 90]), or, with late entry, Surv(start, stop, event, [30, 60, 90])."
+                "Surv() takes a time, an event, and a list of the public times of its curves: Surv(time, event, [30, "
+                "60, 90]), or, with late entry, Surv(start, stop, event, [30, 60, 90])."
             )
     return _column(node)
 
@@ -311,15 +286,13 @@ def read_columns(columns: object) -> list[Asked]:
     """Requests of a list of columns, and of pairs of them.
     Raises FormulaError if it is not a list of different names.
     """
-    if isinstance(columns, str) or not isinstance(columns, Sequence):
-        raise FormulaError(f"columns must be a list of names such as ['age', 'bmi'], got {type(columns).__name__}.")
-    if columns and all(isinstance(one, Asked) for one in columns):
-        return list(columns)  # of a formula
-    asked = [one if isinstance(one, tuple) and len(one) == 2 else (one,) for one in columns]
+    listed = columns if isinstance(columns, Sequence) and not isinstance(columns, str) else []
+    if listed and all(isinstance(one, Asked) for one in listed):
+        return list(listed)  # of a formula
+    asked = [one if isinstance(one, tuple) and len(one) == 2 else (one,) for one in listed]
     if not asked or not all(isinstance(name, str) and name for one in asked for name in one):
-        raise FormulaError(
-            "columns must be one or more names of columns, as strings; two-way tables are pairs, ('sex', 'region')."
-        )
+        must = "columns must be a list of names, one or more, such as ['age', 'bmi']"
+        raise FormulaError(f"{must}, or pairs of them as ('sex', 'region'), got {type(columns).__name__}.")
     return _once(list(map(Asked, asked)), "columns")
 
 
@@ -336,21 +309,6 @@ def declared_terms(asked: Sequence[Asked], schema: Schema) -> tuple[Term, ...]:
     return terms
 
 
-def _declared(asked: Asked, schema: Schema) -> Term:
-    if asked.kind:
-        return (_classes if asked.kind == "cut" else _followed)(asked, schema)
-    crossed = asked.factor or (len(asked.columns) > 1 and any(c in schema.levels for c in asked.columns))
-    one, *others = parts = tuple(_leaf(c, schema, factor=crossed) for c in asked.columns)
-    if not others:
-        return one
-    if not crossed:
-        most = one.half * others[0].half
-        return Term(str(asked), 0.0 if one == others[0] else -most, most, parts=parts)
-    if one == others[0]:
-        raise SchemaError(f"{one.column!r} is crossed with itself; name another factor, or it alone.")
-    return _crossed(str(asked), parts)
-
-
 def _leaf(name: str, schema: Schema, *, factor: bool = False) -> Term:
     """A column as it is declared."""
     if name in schema.levels:
@@ -364,9 +322,7 @@ def _leaf(name: str, schema: Schema, *, factor: bool = False) -> Term:
             f"levels={{{name!r}: [...]}}.{meant(name, [*schema.bounds, *schema.levels])}"
         )
     if not low < high:
-        raise SchemaError(
-            f"bounds[{name!r}] = ({low:g}, {high:g}) leave one value, so the mean is known; leave it out."
-        )
+        raise SchemaError(f"bounds[{name!r}] = ({low:g}, {high:g}) leave one value, the mean; leave the column out.")
     return Term(name, low, high)
 
 
@@ -383,43 +339,51 @@ def _between(whole: Term, ends: Sequence[float], *, upper: bool = False) -> Term
     return Term(f"cut({whole.column})", levels=labels, parts=(whole,), edges=(ends[0], *inner, ends[-1]))
 
 
-def _classes(cut: Asked, schema: Schema) -> Term:
-    """Classes of a number between its declared bounds."""
-    whole, breaks = _leaf(cut.columns[0], schema), cut.cuts
-    if whole.is_factor:
-        raise SchemaError(f"{cut} needs a number with bounds, and {whole.column!r} has levels.")
-    if isinstance(breaks, int) and not isinstance(breaks, bool) and 2 <= breaks <= MOST_CLASSES:
-        return _between(whole, np.linspace(whole.low, whole.high, breaks + 1).tolist())
-    numbers = [real(b) for b in breaks] if isinstance(breaks, tuple) else []
-    edges = [whole.low, *(b for b in numbers if b is not None and whole.low < b < whole.high), whole.high]
-    if None in numbers or not 3 <= len(edges) <= MOST_CLASSES + 1 or not (np.diff(edges) > 0.0).all():
-        raise SchemaError(
-            f"cut({whole.column}, …) takes a number of classes, 2 to {MOST_CLASSES}, or rising breaks in a list, one "
-            "or more of them between the declared bounds."
-        )
-    return _between(whole, edges)
+def _declared(asked: Asked, schema: Schema) -> Term:
+    """Term of a request, with its public declarations.
 
-
-def _followed(surv: Asked, schema: Schema) -> Term:
-    """Times and events, crossed with the factor of groups if there is one.
-
-    A time that is a cut point belongs to the class that ends there, and whoever has none of the cut points ahead to the
-    last class, of whom it is known that they were followed until the last cut point.
+    Of a ``Surv()`` times and events are crossed with the factor of groups if there is one. A time that is a cut point
+    belongs to the class that ends there, and whoever has none of the cut points ahead to the last class, of whom it is
+    known that they were followed until the last cut point.
     """
-    if len(flat([surv])) < len(surv.group) + len(surv.columns):
-        raise SchemaError(f"{surv} needs different columns for times, event and groups.")
-    *start, whole = (_leaf(c, schema) for c in surv.columns[:-1])
-    if whole.is_factor or any(one.is_factor for one in start):
-        raise SchemaError(f"{surv} needs times that are numbers, and levels are declared of one.")
-    cuts = [real(c) for c in surv.cuts]
+    crossed = asked.factor or (len(asked.columns) > 1 and any(c in schema.levels for c in asked.columns))
+    if not asked.kind:
+        one, *others = parts = tuple(_leaf(c, schema, factor=crossed) for c in asked.columns)
+        if not others:
+            return one
+        if not crossed:
+            most = one.half * others[0].half
+            return Term(str(asked), 0.0 if one == others[0] else -most, most, parts=parts)
+        if one == others[0]:
+            raise SchemaError(f"{one.column!r} is crossed with itself; name another factor, or it alone.")
+        return _crossed(str(asked), parts)
+    if asked.kind == "cut":
+        whole, breaks = _leaf(asked.columns[0], schema), asked.cuts
+        if whole.levels:
+            raise SchemaError(f"{asked} needs a number with bounds, and {whole.column!r} has levels.")
+        if isinstance(breaks, int) and not isinstance(breaks, bool) and 2 <= breaks <= MOST_CLASSES:
+            breaks = tuple(np.linspace(whole.low, whole.high, breaks + 1)[1:-1].tolist())
+        numbers = [real(b) for b in breaks] if isinstance(breaks, tuple) else []
+        edges = [whole.low, *(b for b in numbers if b is not None and whole.low < b < whole.high), whole.high]
+        if None in numbers or not 3 <= len(edges) <= MOST_CLASSES + 1 or not (np.diff(edges) > 0.0).all():
+            must = (
+                f"takes a number of classes, 2 to {MOST_CLASSES}, or rising breaks in a list, some between the bounds"
+            )
+            raise SchemaError(f"cut({whole.column}, …) {must}.")
+        return _between(whole, edges)
+    if len(flat([asked])) < len(asked.group) + len(asked.columns):
+        raise SchemaError(f"{asked} needs different columns for times, event and groups.")
+    *start, whole = (_leaf(c, schema) for c in asked.columns[:-1])
+    if whole.levels or any(one.levels for one in start):
+        raise SchemaError(f"{asked} needs times that are numbers, and levels are declared of one.")
+    cuts = [real(c) for c in asked.cuts]
     rising = [c for c in cuts if c is not None and whole.low < c < whole.high]
     if len(rising) < len(cuts) or not 1 <= len(cuts) <= MOST_CLASSES or not (np.diff(rising) > 0.0).all():
         raise SchemaError(
-            f"{surv} needs rising cut points, {MOST_CLASSES} at most, above the lower and below the upper bound of "
-            f"{whole.column!r}, {whole.low:g} and {whole.high:g}: declare a larger upper bound, so that it is known "
-            "who was followed beyond the last one, or leave that one out."
+            f"{asked} needs rising cut points, {MOST_CLASSES} at most, between the bounds of {whole.column!r}, "
+            f"{whole.low:g} and {whole.high:g}: declare a larger upper bound, or leave cut points beyond it out."
         )
-    parts = [_leaf(c, schema, factor=True) for c in surv.group]
-    parts += [_between(one, [0.0, 0.0, *rising, whole.high], upper=True) for one in start]  # time 0 is a class
-    parts += [_between(whole, [whole.low, *rising, whole.high], upper=True)]
-    return _crossed(str(surv), (*parts, _leaf(surv.columns[-1], schema, factor=True)))
+    groups = [_leaf(c, schema, factor=True) for c in asked.group]
+    entry = [_between(one, [0.0, 0.0, *rising, whole.high], upper=True) for one in start]  # time 0 is a class
+    times = _between(whole, [whole.low, *rising, whole.high], upper=True)
+    return _crossed(str(asked), (*groups, *entry, times, _leaf(asked.columns[-1], schema, factor=True)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -18,8 +18,6 @@ from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism
 from privreg.privacy.noise import NoiseStream, fresh_key
 from privreg.privacy.scalar import NumberMechanism, number_mechanism
-
-WHOLE: Final = "whole report"
 
 
 def described(group: str, plan: Plan) -> dict[str, Any]:
@@ -42,16 +40,14 @@ def described(group: str, plan: Plan) -> dict[str, Any]:
 def _plan(saved: Mapping[str, Any]) -> Plan:
     made, at = list[Item](), 0
     for kind, term, size, how in saved["items"]:
-        made.append(Item(kind, term, at, size))
-        at += size
+        mechanism: Any = None
         if how:
             name, bit, form, asked = how
-            each = Budget.restore(form, tuple(asked))
-            if kind == "factor":
-                made[-1] = made[-1]._replace(mechanism=factor_mechanism(name, each, size, bit))
-            else:
-                low = 0.0 if kind == "answered" else -1.0
-                made[-1] = made[-1]._replace(mechanism=number_mechanism(name, each, low))
+            each, low = Budget.restore(form, tuple(asked)), 0.0 if kind == "answered" else -1.0
+            factor = kind == "factor"
+            mechanism = factor_mechanism(name, each, size, bit) if factor else number_mechanism(name, each, low)
+        made.append(Item(kind, term, at, size, mechanism))
+        at += size
     form, *asked = saved["budget"]
     spent, items = Budget.restore(form, tuple(asked)), tuple(made)
     if saved["collectors"]:
@@ -64,18 +60,6 @@ def _answers(m: NumberMechanism | FactorMechanism, n: int) -> tuple[Array, Array
     stream = NoiseStream(fresh_key(), m.width)
     first, second = (0, 1) if isinstance(m, FactorMechanism) else (m.high, m.low)
     return m.randomise(np.full(n, first), stream.draw(n)), m.randomise(np.full(n, second), stream.draw(n))
-
-
-def _people(plan: Plan) -> Iterator[tuple[str, list[Array], list[Array]]]:
-    """Pairs of made-up people: all values at opposite ends; everything reported against nothing."""
-    terms = 1 + max(item.term for item in plan.items)
-    levels = {item.term: item.size for item in plan.items if item.kind == "factor"}
-    high = [np.array(0 if t in levels else 1.0) for t in range(terms)]
-    low = [np.array(1 if t in levels else -1.0) for t in range(terms)]
-    yield "opposite ends", high, low
-    if any(item.kind == "answered" for item in plan.items):
-        none = [np.array(levels[t] - 1 if t in levels else np.nan) for t in range(terms)]
-        yield "all reported, nothing to report", high, none
 
 
 def _sent(plan: Plan, people: Sequence[Sequence[Array]], n: int) -> tuple[Array, Array]:
@@ -101,6 +85,11 @@ def trials(mechanics: Sequence[Mapping[str, Any]], _: Budget) -> Iterator[Trial]
         single = plan.items if plan.vector is None and not isinstance(plan, Sums) else ()
         for kind, m in dict.fromkeys((item.kind, item.mechanism) for item in single):
             yield Trial(f"{kind}, {m.title}{of}", "opposite ends", *claim_of(m.budget), partial(_answers, m))
-        who = {0: WHOLE, 1: "sum"}.get(saved["collectors"], "sum, against either collector")
-        for words, *both in _people(plan):
-            yield Trial(f"{who}{of}", words, *claim_of(plan.budget), partial(_sent, plan, both))
+        who = {0: "whole report", 1: "sum"}.get(saved["collectors"], "sum, against either collector") + of
+        levels = [*{i.term: i.size * (i.kind == "factor") for i in plan.items}.values()]  # by term; 0 of a number
+        high, low = [np.array(0 if k else 1.0) for k in levels], [np.array(1 if k else -1.0) for k in levels]
+        yield Trial(who, "opposite ends", *claim_of(plan.budget), partial(_sent, plan, [high, low]))
+        if plan.answered:
+            none = [np.array(k - 1 if k else np.nan) for k in levels]
+            words = "all reported, nothing to report"
+            yield Trial(who, words, *claim_of(plan.budget), partial(_sent, plan, [high, none]))

@@ -208,7 +208,7 @@ class StudyPlan(View):
         scale = 2.0 * self._z if power is None else self._shift(power)
         people = [self.n] if n is None else [check("plan.formula", "n", v) for v in np.ravel(np.asarray(n, object))]
         label, given = ("mu", mu) if epsilon is None else ("epsilon", epsilon)
-        asked = [] if given is None else np.ravel(np.asarray(given, object))
+        asked: Any = [] if given is None else np.ravel(np.asarray(given, object))
         made = [Budget.declare(**{label: v}) for v in asked] or [self.budget]
         budgets: dict[float | str, Budget] = {str(b) if given is None else getattr(b, label): b for b in made}
         label = "budget" if given is None else label

@@ -214,7 +214,7 @@ def fit_of(spec: ModelSpec, assumed: Assumed, n: int, rng: np.random.Generator, 
             stream.update(of_silo({c: v[place == k] for c, v in whole.items()}, k, spec.silos, whole))
     for left in range(0 if spec.silos else n, 0, -CHUNK):
         stream.update(people(min(left, CHUNK), left))
-    return stream._so_far(), stream._settings
+    return stream._results(), stream._settings
 
 
 @dataclass(frozen=True)

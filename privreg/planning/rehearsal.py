@@ -176,7 +176,7 @@ def _scores(plan: Plan, state: State, people: People) -> tuple[Array, Array]:
     if blocks > 1:
         law, means = class_shares(people.eta), []
         for offset in state.offsets:
-            here = reference._softmax(state.theta + offset, z, blocks)
+            here = class_shares(z @ (state.theta + offset).reshape(blocks, -1).T)
             means.append((((here - law)[:, 1:] / farthest(here)[:, None]).T @ wz).reshape(-1))
         mean = np.array(means)
     else:
@@ -187,8 +187,8 @@ def _scores(plan: Plan, state: State, people: People) -> tuple[Array, Array]:
             )
             slope = (high - low) / (2.0 * STEP)
         elif state.kappa > 0.0:
-            score, slope, _, told, *_ = scoring.moments(rules, here, there, c, scale)
-            slope, number = -slope, float(told.mean())
+            score, slope, _, each, *_ = scoring.moments(rules, here, there, c, scale)
+            slope, number = -slope, float(each.mean())
         else:
             score, slope = scoring.moments(rules, here, there, c, scale, brief=True)
             slope = -slope
@@ -196,10 +196,9 @@ def _scores(plan: Plan, state: State, people: People) -> tuple[Array, Array]:
     sd = plan.sd(state.role)
     noise = sd**2 * np.eye(plan.size)
     limits = (plan.y_low - state.y_centre) / state.y_scale, (plan.y_high - state.y_centre) / state.y_scale
-    if plan.label and plan.mechanism.additive:
-        noise = sd**2 * reference.public_noise(own, state.theta, c, limits, plan.function, state.kappa)
-    elif plan.label:
-        noise = reference.public_answers(own, state.theta, c, score, sd, limits, plan.function, state.kappa)
+    if plan.label:
+        at, mean_score = (own, state.theta, c, sd, limits), None if plan.mechanism.additive else score
+        noise = reference.public_noise(*at, plan.function, state.kappa, mean=mean_score)
     if plan.mechanism.additive and blocks > 1:
         noise = noise + np.kron(np.eye(blocks), 1.0 / (2.0 * blocks * len(unit)) * unit.T @ unit)
     elif plan.mechanism.additive:

@@ -159,7 +159,7 @@ class TwoGroups(View):
         plan, term, mean = self.plan, self.term, self.mean + by
         asked = m * plan.asked / len(plan.items)
         mechanisms: list[Any] = [item.mechanism for item in plan.items]
-        if term.is_factor:  # the share of those who answered, with all shares adding up to 1
+        if term.levels:  # the share of those who answered, with all shares adding up to 1
             oracle, size = mechanisms[0], plan.items[0].size
             shares = np.array([1.0 - mean, mean, 0.0])[:size]
             gradient = np.array([0.0, 1.0, mean])[:size]
@@ -210,7 +210,7 @@ class TwoGroups(View):
         return table.astype({"people": "Int64"})
 
     def _layout(self) -> list[Part]:
-        (a, b), kind = self.people, "shares" if self.term.is_factor else "means"
+        (a, b), kind = self.people, "shares" if self.term.levels else "means"
         head = (
             f"Two groups, {kind} {self.mean:.6g} and {self.mean + self.difference:.6g}: {self.n:,} records, {a:,} and "
             f"{b:,} ({self.budget} per person{TRUST[self.trust]})."

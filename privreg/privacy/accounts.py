@@ -17,7 +17,7 @@ from importlib import import_module
 from itertools import chain
 from mmap import mmap
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
@@ -29,8 +29,7 @@ class Account(NamedTuple):
     """An account in the ledger that a release from some rows is charged to."""
 
     key: tuple[Any, ...]
-    # Object for whose life the key is valid, or a weak reference to it; None for a key that is valid for ever
-    owner: Any = None
+    owner: Any = None  # Object for whose life the key is valid, or a weak reference to it; None: for ever
     span: tuple[int, int] = (0, 1)  # Begin and end of the buffer, in bits
     part: tuple[int, int] = (0, 1)  # Begin and end of these rows in it
     times: int = 1  # Largest number of times that a person is in these rows
@@ -108,11 +107,17 @@ def accounts_of(data: Any) -> Accounts:
         return of_columns(data)
     if isinstance(data, Mapping):
         return of_mapping(data, ())
-    watched = list(_watched(data))
+    watched = _watched(data)
     if _is_query(data):
         return Accounts(tuple(watched), lost=True)
-    columns = (_together([list(_memory(values, data)) for values in _leaves(column)]) for column in _columns(data))
-    found = _about([watched, *columns])
+    columns = data.columns if comes_from(data, "pyarrow", "Table", "RecordBatch") else [data]
+    if comes_from(data, "pandas", "DataFrame"):
+        columns = (column for _, column in data.items())
+    elif comes_from(data, "polars", "DataFrame"):
+        columns = data.get_columns()
+    found = _about(
+        [watched, *(_together([list(_memory(values, data)) for values in _leaves(column)]) for column in columns)]
+    )
     rows = any(hasattr(data, name) for name in _FORMS) and getattr(data, "size", 1) != 0
     return _about([found.entries], rows and len(found.entries) == len(watched))
 
@@ -168,13 +173,12 @@ def _holds_rows(value: Any) -> bool:
     return any(hasattr(value, name) for name in ("__len__", "__next__", *_FORMS)) or _is_query(value)
 
 
-def _watched(data: Any) -> Iterator[Account]:
-    """The account of an object that can be watched."""
-    try:
-        if data is not None and weakref.ref(data):
-            yield Account(("object", id(data)), data)
-    except TypeError:
-        return
+def _watched(data: Any) -> list[Account]:
+    """The account of an object, if it can be watched."""
+    with contextlib.suppress(TypeError):
+        weakref.ref(data)
+        return [Account(("object", id(data)), data)]
+    return []
 
 
 def _of_paths(paths: Iterable[Path]) -> Iterator[Account]:
@@ -187,15 +191,6 @@ def _of_paths(paths: Iterable[Path]) -> Iterator[Account]:
 
 
 BLOCK: Final = 1 << 26  # Bits of memory whose accounts are looked through together: 8 MB
-
-
-def _columns(data: Any) -> Iterable[Any]:
-    """Columns of a table; of anything else itself."""
-    if comes_from(data, "pandas", "DataFrame"):
-        return (column for _, column in data.items())
-    if comes_from(data, "polars", "DataFrame"):
-        return list(data.get_columns())
-    return list(data.columns) if comes_from(data, "pyarrow", "Table", "RecordBatch") else [data]
 
 
 def _leaves(data: Any) -> Iterator[Any]:
@@ -221,10 +216,9 @@ def _leaves(data: Any) -> Iterator[Any]:
 
 def _exported(data: Any) -> np.ndarray | None:
     """The memory of an object that is neither NumPy's nor Arrow's, but lets others look into it, as a memoryview."""
-    try:
+    with contextlib.suppress(Exception):  # of an object that doesn't
         return np.asarray(memoryview(data))
-    except Exception:  # of an object that doesn't
-        return None
+    return None
 
 
 def _memory(values: Any, owner: Any) -> Iterator[Account]:
@@ -233,11 +227,12 @@ def _memory(values: Any, owner: Any) -> Iterator[Account]:
     if root is None:
         span, part = _of_arrow(values)
     else:
-        part = _bits(root)
-        while isinstance(last := _below(root), np.ndarray):
-            owner = root = last
-        owner, span = values if root is values else owner, _bits(root)
-        owner = last if (tells := isinstance(last, mmap | array)) else owner
+        part, owner, last = _bits(root), values if root is values else owner, cast(Any, root)
+        while isinstance(last, np.ndarray):  # also through a memoryview or a strided view's holder
+            owner, root = owner if last is root else last, last
+            last = root.base.obj if isinstance(root.base, memoryview) else root.base
+            last = last if last is None or isinstance(last, np.ndarray) else getattr(last, "base", last)
+        span, owner = _bits(root), last if (tells := isinstance(last, mmap | array)) else owner
         kept = None if last is None or tells else root  # another's memory doesn't end with this view of it
         held = () if last is None or (whole := _exported(last)) is None else (_bits(whole),)
         arrow = _leaves(last) if comes_from(last, "pyarrow", "Array", "ChunkedArray") else ()
@@ -247,12 +242,6 @@ def _memory(values: Any, owner: Any) -> Iterator[Account]:
             yield from _of_paths([Path(root.filename)])
     for block in range(span[0] // BLOCK, -(-span[1] // BLOCK)):
         yield Account(("memory", block), owner, span, part, kept=kept)
-
-
-def _below(view: np.ndarray) -> Any:
-    """Object in whose memory an array is, also through a memoryview or a strided view's holder; None: in its own."""
-    below = view.base.obj if isinstance(view.base, memoryview) else view.base
-    return below if below is None or isinstance(below, np.ndarray) else getattr(below, "base", below)
 
 
 def _bits(array: np.ndarray) -> tuple[int, int]:

@@ -40,9 +40,7 @@ def at_least(loss: float, digits: int) -> str:
     if loss == 0 or not math.isfinite(loss):
         return f"{loss:g}"
     unit = 10.0 ** (math.floor(math.log10(loss)) - digits + 1)
-    steps = loss / unit
-    up = math.ceil(steps - 1e-9)  # 1.0 is 1, whatever its last bit
-    return f"{up * unit:.{digits}g}"
+    return f"{math.ceil(loss / unit - 1e-9) * unit:.{digits}g}"  # 1.0 is 1, whatever its last bit
 
 
 def within(loss: float, digits: int) -> str:
@@ -161,13 +159,14 @@ class Budget:
         For (ε, δ) and ρ the field `mu` is the Gaussian mechanism's. A mechanism that uses this ε has lost more by
         that measure: account for it with :meth:`as_pure`. See ``pure_for_mu`` and so on of `conversions`.
         """
-        if self.form == "none":
-            return math.inf
-        if self.form == "epsilon, delta":
-            return conversions.pure_for_dp(*self.asked)
-        if self.form == "rho":
-            return conversions.pure_for_rho(self.asked[0])
-        return self.asked[0] if self.pure else conversions.pure_for_mu(self.mu)
+        match self.form:
+            case "none" | "epsilon":
+                return self.epsilon
+            case "epsilon, delta":
+                return conversions.pure_for_dp(*self.asked)
+            case "rho":
+                return conversions.pure_for_rho(self.asked[0])
+        return conversions.pure_for_mu(self.mu)
 
     def as_pure(self) -> Budget:
         """Pure budget with :meth:`pure_epsilon`: what a pure mechanism under this budget spends, ``<=`` this one."""
@@ -211,7 +210,9 @@ class Budget:
         mu = math.sqrt(releases) * self.mu
         return Budget.declare(rho=self.asked[0] * releases) if self.form == "rho" else Budget.declare(mu=mu)
 
-    def _implies(self, other: Budget) -> bool:
+    def __le__(self, other: object) -> bool:
+        if not isinstance(other, Budget):
+            return NotImplemented
         if not other.private:
             return True
         match self.form, other.form:
@@ -233,11 +234,8 @@ class Budget:
                 return conversions.zcdp_delta(self.asked[0], other.asked[0]) <= other.asked[1]
         return False  # δ > 0 or an unbounded loss rules out the rest; for ρ-zCDP no μ is known in closed form
 
-    def __le__(self, other: object) -> bool:
-        return self._implies(other) if isinstance(other, Budget) else NotImplemented
-
     def __lt__(self, other: object) -> bool:
-        return self._implies(other) and not other._implies(self) if isinstance(other, Budget) else NotImplemented
+        return self <= other and not other <= self if isinstance(other, Budget) else NotImplemented
 
     def __str__(self) -> str:
         if not self.private:

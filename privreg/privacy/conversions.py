@@ -167,28 +167,25 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
     """
     from scipy.optimize import minimize_scalar
 
+    def concentrated(epsilon: float) -> float:  # Corollary 13 at the best α
+        def slope(u: float) -> float:  # of the logarithm in α = 1 + e^u: increasing, so there is one minimum
+            return (1 + 2 * math.exp(u)) * rho - epsilon - float(np.logaddexp(0.0, -u))
+
+        low = high = 0.0
+        while slope(low) > 0:
+            low -= 8
+        while slope(high) < 0:
+            high += 8
+        u = _root(slope, low, high) if low < high else low
+        less = math.exp(u)  # α − 1; any α is a valid bound, so rounding does no harm
+        log = less * ((1 + less) * rho - epsilon) - (1 + less) * float(np.logaddexp(0.0, -u)) - u
+        return math.exp(min(log, 0.0))
+
     # Corollary 13 alone is not a trade-off curve: near ε = 0 its bound at a larger ε says more.
     width = 4 * math.sqrt(rho) + rho
     how: Any = {"bounds": (epsilon, epsilon + width), "method": "bounded", "options": {"xatol": 1e-10 * width}}
-    found = minimize_scalar(lambda e: dp_delta(e, _concentrated(rho, e), epsilon), **how)
-    return min(_concentrated(rho, epsilon), float(found.fun))
-
-
-def _concentrated(rho: float, epsilon: float) -> float:
-    """Corollary 13 of Canonne, Kamath & Steinke (2020), at the best α."""
-
-    def slope(u: float) -> float:  # of the logarithm in α = 1 + e^u: increasing, so there is one minimum
-        return (1 + 2 * math.exp(u)) * rho - epsilon - float(np.logaddexp(0.0, -u))
-
-    low = high = 0.0
-    while slope(low) > 0:
-        low -= 8
-    while slope(high) < 0:
-        high += 8
-    u = _root(slope, low, high) if low < high else low
-    less = math.exp(u)  # α − 1; any α is a valid bound, so rounding does no harm
-    log = less * ((1 + less) * rho - epsilon) - (1 + less) * float(np.logaddexp(0.0, -u)) - u
-    return math.exp(min(log, 0.0))
+    found = minimize_scalar(lambda e: dp_delta(e, concentrated(e), epsilon), **how)
+    return min(concentrated(epsilon), float(found.fun))
 
 
 def gdp_tradeoff(mu: float, type_one: Array) -> Array:
@@ -196,8 +193,7 @@ def gdp_tradeoff(mu: float, type_one: Array) -> Array:
 
     See Dong, Roth & Su (2022), Gaussian differential privacy, equation (6).
     """
-    out: Array = ndtr(-ndtri(type_one) - mu)
-    return out
+    return np.asarray(ndtr(-ndtri(type_one) - mu))
 
 
 def dp_tradeoff(epsilon: float, delta: float, type_one: Array) -> Array:
@@ -209,9 +205,7 @@ def dp_tradeoff(epsilon: float, delta: float, type_one: Array) -> Array:
     Gaussian differential privacy, section 2.
     """
     steep = 1 - delta - math.exp(min(epsilon, 700.0)) * type_one
-    flat = math.exp(-epsilon) * (1 - delta - type_one)
-    out: Array = np.maximum(0.0, np.maximum(steep, flat))
-    return out
+    return np.asarray(np.maximum(0.0, np.maximum(steep, math.exp(-epsilon) * (1 - delta - type_one))))
 
 
 def shuffling_limit(n: int, delta: float) -> float:

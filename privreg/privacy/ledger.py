@@ -41,8 +41,7 @@ class Release:
         total = f"{within(self.total_mu, 4)}-GDP in all" if self.total_mu < math.inf else "not private in all"
         return f"release {self.number} from {whose} in this process: {total}{more}"
 
-    def __str__(self) -> str:
-        return self.words()
+    __str__ = words
 
 
 @dataclass
@@ -68,10 +67,9 @@ class Ledger:
 
     Entries go when the object goes; memory of Arrow, polars and bytes (unpickled arrays, say), which don't tell when it
     goes, is kept until the process ends, if noise was secret. Entries of files and names stay. Fits enter their
-    releases in the process's own ledger before the first report, and whatever becomes of the fit they stay.
+    releases in the process's own ledger before the first report; a ledger made here keeps what you enter yourself.
 
-    A release that would exceed the `limit` is refused before it is made. :func:`limit_spending` gives one to the
-    process's ledger; a ledger made here keeps the accounts you enter yourself.
+    A release that would exceed the `limit` is refused before it is made; :func:`limit_spending` limits the process's.
     Raises BudgetError if `limit` is not a positive number, or None for no limit.
 
     Examples
@@ -101,13 +99,13 @@ class Ledger:
 
     def spent(self, source: Any) -> float:
         """Return the μ per person of all releases from `source` so far, 0 if there were none."""
-        return max(map(compose, self._costs(accounts_of(source))), default=0.0)
+        return max(self._totals(accounts_of(source)), default=0.0)
 
-    def _costs(self, accounts: Accounts, *, seeded: bool = True) -> list[list[float]]:
-        """Costs of the releases from each account; with `seeded` also of those whose noise follows from a seed."""
+    def _totals(self, accounts: Accounts, *, seeded: bool = True) -> list[float]:
+        """What was released from each account; with `seeded` also where noise follows from a seed."""
         with self._lock:
             self._tidy()
-            return [self._of(account, seeded=seeded) for account in accounts.now()]
+            return [compose(self._of(account, seeded=seeded)) for account in accounts.now()]
 
     def check(self, source: Any, mu: float) -> None:
         """Refuse a release of `mu` per person from `source` that would exceed the limit; enter nothing.
@@ -129,10 +127,8 @@ class Ledger:
                 "DataFrame, arrays, an Arrow or polars table or a file, name the people by dataset=, or take the "
                 "limit away."
             )
-        spent, more = max(
-            ((self._of(account), [mu] * account.times) for account in known),
-            key=lambda costs: compose([*costs[0], *costs[1]]),
-        )
+        each = ((self._of(account), [mu] * account.times) for account in known)
+        spent, more = max(each, key=lambda costs: compose([*costs[0], *costs[1]]))
         total, used = compose([*spent, *more]), compose(spent)
         if math.isinf(used):
             raise BudgetError(
@@ -179,22 +175,18 @@ class Ledger:
                 entry.release = release or entry.release
             self._count += bool(new)
             for one in new:
-                self._enter(mu, one, stream if stream and one.shared else release, seeded=seeded)
+                stays = one.owner is None or (one.kept is not None and not seeded)
+                if owner := 0 if stays else id(one.owner):
+                    if owner not in self._keys:
+                        weakref.finalize(one.owner, self._gone.append, owner).atexit = False
+                    self._keys.setdefault(owner, set()).add(one.key)
+                held = one._replace(owner=None, kept=one.kept if stays else None)
+                name = stream if stream and one.shared else release
+                self._spent.setdefault(one.key, []).append(_Entry(self._count, mu, held, name, owner, seeded))
             most = max((self._of(account) for account in known), key=compose) or [mu]  # there may be no rows
             called = [repr(account.key[1]) for account in known if account.key[0] == "dataset"]
             unknown = accounts.lost and not called and len(most) == 1  # but for the object itself
             return Release(0 if unknown else len(most), compose(most), " and ".join(called))
-
-    def _enter(self, mu: float, account: Account, release: str, *, seeded: bool) -> None:
-        stays = account.owner is None or (account.kept is not None and not seeded)
-        owner = 0 if stays else id(account.owner)
-        if owner and owner not in self._keys:
-            self._keys[owner] = set()
-            weakref.finalize(account.owner, self._gone.append, owner).atexit = False
-        if owner:
-            self._keys[owner].add(account.key)
-        held = account._replace(owner=None, kept=account.kept if stays else None)
-        self._spent.setdefault(account.key, []).append(_Entry(self._count, mu, held, release, owner, seeded))
 
     def _tidy(self) -> None:
         """Take away the entries of objects that are gone."""
@@ -252,9 +244,9 @@ class Charge:
         """The release as the ledger has it.
         Raises BudgetError if it would exceed the ledger's limit.
         """
-        if self.release is None:
-            names = {"release": self._name, "before": self._before, "stream": self.stream}
-            self.release = LEDGER.spend(self.whose, self.mu, seeded=self.seeded, **names)
+        self.release = self.release or LEDGER.spend(
+            self.whose, self.mu, seeded=self.seeded, release=self._name, before=self._before, stream=self.stream
+        )
         return self.release
 
 
@@ -271,7 +263,7 @@ def refuse_fitted(rows: Any, what: str, *, simulated: bool = False) -> None:
             "without noise: give a DataFrame (of rows one by one pd.DataFrame(list(rows))), arrays, an Arrow or polars "
             "table (of a query what it finds, as by collect()) or a file of public rows."
         )
-    if any(0.0 < compose(costs) < math.inf for costs in LEDGER._costs(accounts, seeded=not simulated)):
+    if any(0.0 < total < math.inf for total in LEDGER._totals(accounts, seeded=not simulated)):
         raise NotPrivateError(
             f"these rows were fitted privately in this process, or share memory with rows that were, and {what} would "
             f"tell of them without noise; {_OTHERS}."

@@ -162,9 +162,8 @@ class Mechanism(Randomiser):
     """
 
     def _kind(self, size: int) -> str:
-        if self.name in {"randomized_response", "privunit"}:  # on a line PrivUnit's caps are points
-            return "privunit" if size > 1 else "randomized_response"
-        return self.name
+        one = {"randomized_response": "privunit"} if size > 1 else {"privunit": "randomized_response"}
+        return one.get(self.name, self.name)  # on a line PrivUnit's caps are points
 
     def channel(self, size: int) -> Channel:
         """Numbers by which the kernel randomises reports of `size` numbers in a ball of any radius."""
@@ -298,29 +297,26 @@ class _Cap(NamedTuple):
     square: float  # E t²
 
 
-def _cap(epsilon: float, cut: float) -> _Cap:
-    below, above = float(ndtr(cut)), float(ndtr(-cut))
-    # densities over the normal's differ by accept/above : (1 − accept)/below = e^ε
-    accept = 1.0 / (1.0 + math.exp(-epsilon) * below / above)
-    density = math.exp(-0.5 * cut * cut) / math.sqrt(2.0 * math.pi)
-    mean = density * (accept / above - (1.0 - accept) / below)
-    square = 1.0 + cut * density * (accept / above - (1.0 - accept) / below)
-    return _Cap(accept, above, mean, square)
-
-
 @lru_cache(maxsize=256)
 def _privunit(epsilon: float, size: int) -> _Cap:
     """Cut with the least noise for a report of `size` numbers on the sphere."""
     from scipy.optimize import minimize_scalar
 
+    def at(cut: float) -> _Cap:
+        below, above = float(ndtr(cut)), float(ndtr(-cut))
+        # densities over the normal's differ by accept/above : (1 − accept)/below = e^ε
+        accept = 1.0 / (1.0 + math.exp(-epsilon) * below / above)
+        density = math.exp(-0.5 * cut * cut) / math.sqrt(2.0 * math.pi)
+        mean = density * (accept / above - (1.0 - accept) / below)
+        square = 1.0 + cut * density * (accept / above - (1.0 - accept) / below)
+        return _Cap(accept, above, mean, square)
+
     def noise(cut: float) -> float:
-        cap = _cap(epsilon, cut)
-        return (size - 1.0 + cap.square) / cap.mean**2
+        return (size - 1.0 + at(cut).square) / at(cut).mean ** 2
 
     most = float(-ndtri(1.0 / (2.0 + 1e3 * math.exp(min(epsilon, 600.0)))))
     found = minimize_scalar(noise, bounds=(0.0, min(most, 30.0)), method="bounded", options={"xatol": 1e-10})
-    cut = float(found.x) if found.fun < noise(0.0) else 0.0
-    return _cap(epsilon, cut)
+    return at(float(found.x) if found.fun < noise(0.0) else 0.0)
 
 
 def refuse_pure(name: str, budget: Budget, instead: str) -> None:

@@ -66,10 +66,8 @@ class NoiseStream:
     def __init__(self, key: bytes, width: int) -> None:
         if len(key) != KEY_BYTES:
             raise ValueError(f"a key has {KEY_BYTES} bytes, got {len(key)}")
-        self.width = width
-        self._process = os.getpid()
-        rows = NORMALS // width
-        self.rows = max(rows - rows % codes.BLOCK, 64)
+        self.width, self._process = width, os.getpid()
+        self.rows = max(NORMALS // width // codes.BLOCK * codes.BLOCK, 64)
         self._key, self._used, self._buffer = key, 0, np.empty((self.rows, width))
         self._block = self._buffer[:0]
         words = int(self.rows * width * _SPARE) + 64

@@ -1,4 +1,4 @@
-"""Codes and constants that devices, collector and compiled loops share."""
+"""Codes and constants that devices, collector and compiled loops share, and limits of formulas, those of devices."""
 
 from __future__ import annotations
 
@@ -12,24 +12,11 @@ LINE: Final = BLOCK + 8  # Length of a line that holds a block: a power of two w
 TINY: Final = 1e-290
 """Below this ‖x‖² has lost digits to underflow, so 1/‖x‖ can't be trusted: such a row sends noise only."""
 
-HUBER: Final = 0
-LOGISTIC: Final = 1
-BALANCED: Final = 2
-EXPECTILE: Final = 3
-QUANTILE: Final = 4
-POISSON: Final = 5
-HINGE: Final = 6
-SMOOTHED_HINGE: Final = 7
-SQUARED: Final = 8
-MULTINOMIAL: Final = 9
-CUSTOM: Final = 10
-ROBUST_POISSON: Final = 11
-CLOGLOG: Final = 12
-ORDERED: Final = 13
-HAZARDS: Final = 14
-NEGATIVE_BINOMIAL: Final = 15
-TOBIT: Final = 16
-TOBIT_LIKELIHOOD: Final = 17
+# Families, numbered in order; the numbers stand in saved files
+HUBER, LOGISTIC, BALANCED, EXPECTILE, QUANTILE, POISSON, HINGE, SMOOTHED_HINGE, SQUARED = range(9)
+MULTINOMIAL, CUSTOM, ROBUST_POISSON, CLOGLOG, ORDERED, HAZARDS, NEGATIVE_BINOMIAL, TOBIT, TOBIT_LIKELIHOOD = range(
+    9, 18
+)
 
 COUNTS: Final = frozenset({POISSON, ROBUST_POISSON, NEGATIVE_BINOMIAL})
 
@@ -40,26 +27,19 @@ RESIDUALS: Final = frozenset({HUBER, EXPECTILE, QUANTILE})  # Scores of y − η
 SCALED: Final = RESIDUALS | {SQUARED, TOBIT}
 """Scores of responses that have units: moments are beside those less offsets, of other scores beside offsets."""
 
-PUBLISHED: Final = 1
-UNIT: Final = 2
-PUBLISHED_SLOPES: Final = 3
+PUBLISHED, UNIT, PUBLISHED_SLOPES = range(1, 4)  # Weights of scores
 
 LEVER2: Final = 64.0
 """Squared whitened length, per coordinate, of mean 1, up to which a public row has the weight 1: of rare levels too."""
 
 BEYOND: Final = 100.0  # Logarithms of public numbers beyond it tell no scale
 
-GAUSSIAN: Final = 0
-LAPLACE: Final = 1
-PRIVUNIT: Final = 2
-RESPONSE: Final = 3
+GAUSSIAN, LAPLACE, PRIVUNIT, RESPONSE = range(4)  # Mechanisms
+NONE, DIAGONAL, FULL = range(3)  # Scaling of a chain's steps
+UPDATES, PEOPLE, CURVATURES, POSITION, IN_BATCH = range(5)  # Places of a chain's counters
 
-NONE: Final = 0
-DIAGONAL: Final = 1
-FULL: Final = 2
-
-UPDATES: Final = 0
-PEOPLE: Final = 1
-CURVATURES: Final = 2
-POSITION: Final = 3
-IN_BATCH: Final = 4
+DEEPEST: Final = 48  # Operations inside each other
+MOST_COLUMNS: Final = 2000  # Columns of a design, and of a table
+MOST_KNOTS: Final = 200  # Knots of a spline, its boundaries counted
+HIGHEST: Final = 5  # Degree of a spline
+LARGEST: Final = 2.0**60  # Absolute value of a real

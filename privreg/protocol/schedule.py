@@ -103,27 +103,19 @@ def schedule(
     total = max(WANTED["pilot"] * unit, LEAST["pilot"] * least)
     whole = 2.0**pilots - 1.0
     out += [held("pilot", total * 2.0**k / whole, LEAST["pilot"] * 2.0**k / whole) for k in range(pilots)]
-    if rows is None:
-        return (*out, *_asked_late(tuple(out), clamped), Round("main", -1))
+    main = Round("main", -1)
+    if rows is None:  # main rounds up to the one that asks what bounds clamp, and that round
+        sizes = tuple(0 if r.optional else r.people for r in out)
+        while clamped > MOST["clamping"] * sum(sizes):
+            sizes = (*sizes, people_of((*out, main), sizes, None))
+            out.append(main)
+        return (*out, *[Round("clamping", clamped)] * (clamped > 0), main)
     few = min(clamped, int(MOST["clamping"] * rows))
     if 0 < clamped <= FAINT * few:
         out.append(Round("clamping", few))
-    out += [Round("main", -1)] * max(rounds - len(MOMENTS) - pilots, 1)
+    out += [main] * max(rounds - len(MOMENTS) - pilots, 1)
     last = int(measured * rows)
     return (*out, Round("measures", last)) if last else tuple(out)
-
-
-def _asked_late(before: tuple[Round, ...], clamped: int) -> tuple[Round, ...]:
-    """Main rounds of a stream of unknown length up to the one that asks what bounds clamp, and that round."""
-    if not clamped:
-        return ()
-    sizes = tuple(0 if r.optional else r.people for r in before)
-    main = (Round("main", -1),)
-    out: tuple[Round, ...] = ()
-    while clamped > MOST["clamping"] * sum(sizes):
-        sizes = (*sizes, people_of((*before, *out, *main), sizes, None))
-        out += main
-    return (*out, Round("clamping", clamped))
 
 
 def people_of(rounds: tuple[Round, ...], held: tuple[int, ...], rows: int | None) -> int:

@@ -13,7 +13,8 @@ from privreg.base.optional import need
 from privreg.collector.inference.pivots import Normal, StudentT
 from privreg.errors import InferenceError, OptionError
 from privreg.families.logistic import class_shares
-from privreg.results.data import Frame, ModelNames
+from privreg.privacy.ledger import refuse_fitted
+from privreg.results.data import Frame
 from privreg.results.postestimation.terms import public_row
 from privreg.tables.diagnostics import caution
 
@@ -41,23 +42,30 @@ class Stacked:
         return Frame(self._table(alpha)[["conf_low", "conf_high"]].set_axis([0, 1], axis=1))
 
 
-def marginaleffects_model(results: Any, rows: Any) -> Any:
-    """Wrap results for marginaleffects; see `PrivateResults.for_marginaleffects`."""
+def for_marginaleffects(self: Any, rows: Any = None) -> Any:
+    """These results as a model of the library marginaleffects, for its predictions, comparisons and slopes.
+
+    As in ``marginaleffects.avg_comparisons(res.for_marginaleffects(rows))``, of ``pip install ".[adapters]"``. It
+    averages over *public* `rows`, of :meth:`reference_grid` by default. It needs a covariance, and t-ratios that are
+    normal or Student's, else it is an InferenceError. What resamples or fits again, and all that reads the response,
+    can't work without the data.
+    """
+    if rows is not None:
+        refuse_fitted(rows, "predictions for them", simulated=self.privacy.seeded)
     base, polars = (need(name, "adapters", "for_marginaleffects()") for name in ("marginaleffects.classes", "polars"))
-    fit = results._fit
-    design, levels = fit.design, fit.classes
+    fit, design, levels = self._fit, self._fit.design, self._fit.classes
     fit.refuse_levels("a prediction")
     if design.formula is None:
         raise OptionError("marginaleffects needs columns with names; fit by from_formula().")
-    known = results._known(None, "for_marginaleffects")
+    known = self._known(None, "for_marginaleffects")
     if not isinstance(known.pivot, Normal | StudentT):
         raise InferenceError(
-            f"marginaleffects takes t-ratios for normal or Student's, and those of {results.methods[0]!r} are neither; "
+            f"marginaleffects takes t-ratios for normal or Student's, and those of {self.methods[0]!r} are neither; "
             "take res.using('sandwich')."
         )
     caution(fit.names, known.notes, what="what depends on")
     degrees = float(getattr(known.pivot, "df", math.inf))
-    public = results.reference_grid() if rows is None else pd.DataFrame(rows)
+    public = self.reference_grid() if rows is None else pd.DataFrame(rows)
     columns = list(public_row(fit))
     original = {c: {str(v): v for v in design.schema.levels[c]} for c in columns if c in design.schema.levels}
     data = polars.DataFrame({c: public[c].astype(str if c in original else float).tolist() for c in columns})
@@ -67,7 +75,7 @@ def marginaleffects_model(results: Any, rows: Any) -> Any:
         frame = pd.DataFrame({c: new[c].to_list() for c in columns})
         for c, values in original.items():
             frame[c] = frame[c].map(lambda v, values=values: values.get(str(v), v))
-        x, offset, _ = results._exog(frame, "for_marginaleffects")
+        x, offset, _ = self._exog(frame, "for_marginaleffects")
         return None, np.column_stack([x, offset])
 
     class Model(base.ModelAbstract):  # type: ignore[misc, name-defined]
@@ -101,4 +109,4 @@ def marginaleffects_model(results: Any, rows: Any) -> Any:
         variable_names=[str(design.endog_name), *columns],
         package="privreg",
     )
-    return Model(ModelNames(str(design.endog_name), list(fit.names), design.formula), vault)
+    return Model(self.model, vault)

@@ -11,13 +11,12 @@ import pandas as pd
 from privreg.base.arrays import Array
 from privreg.collector.inference.methods import METHODS, WIDE, Estimate
 from privreg.collector.inference.simultaneous import joint_critical
-from privreg.errors import InferenceError, NotPrivateError, choose, flag, interval_level
+from privreg.errors import InferenceError, NotPrivateError, choose, flag, interval_level, warn
 from privreg.options.unknown import MEASURES, unavailable
 from privreg.privacy.ledger import refuse_fitted
 from privreg.results.data import Frame
 from privreg.results.postestimation.hazards import of_intervals
 from privreg.results.postestimation.hypothesis import Known
-from privreg.results.postestimation.prediction import note_outside
 from privreg.results.statement import PrivacyStatement
 from privreg.tables import View, diagnostics
 
@@ -137,9 +136,21 @@ class Results(ABC):
         for part in exog if isinstance(exog, tuple) else (exog,):
             refuse_fitted(part, "predictions for them", simulated=self.privacy.seeded)
         exog = of_intervals(self._fit, exog) if self._fit.cuts else exog
-        rows, labels = self._fit.design.read_new(exog)
-        x, offset = self._fit.design.encode_new(rows, gaps=True)
-        note_outside(self._fit, rows, where)
+        design, schema = self._fit.design, self._fit.design.schema
+        rows, labels = design.read_new(exog)
+        x, offset = design.encode_new(rows, gaps=True)
+        if unread := design.unread(rows):  # by column, without values or how many
+            kinds = (schema.levels, "declared level"), (schema.dates, "date such as 2020-12-31")
+            which = {c: next((what for of, what in kinds if c in of), "number") for c in unread}
+            each = (f"{', '.join(c for c in which if which[c] == w)}: not a {w}" for w in dict.fromkeys(which.values()))
+            unreadable = f"hold values that can't be read, and are NaN ({'; '.join(each)})"
+            warn(f"{where}(): new rows {unreadable}. Write values as they were declared.")
+        if names := design.outside(rows):
+            listed = ", ".join("{} ({} to {})".format(n, *schema.bounds_text(n)) for n in names)
+            warn(
+                f"{where}(): new rows are outside the declared bounds of {listed}. The fit clamped what was outside "
+                f"and {where}() doesn't, so predictions there extrapolate."
+            )
         return x, offset, pd.RangeIndex(len(x)) if labels is None else labels
 
     def __getattr__(self, name: str) -> Any:

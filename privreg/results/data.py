@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from privreg.base import archive
 from privreg.base.arrays import Array
 from privreg.collector.inference.methods import METHODS, Estimate
 from privreg.collector.inference.windows import Steps
@@ -62,52 +61,6 @@ class Equation:
         """The score's shape."""
         return Shape(*self.shape, 0)
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Arrays by name, to be saved."""
-        return {f"equation_{n}": getattr(self, n) for n in _ARRAYS}
-
-    def to_json(self) -> dict[str, Any]:
-        """All the rest."""
-        return {
-            **{name: getattr(self, name) for name in ("weighing", "constant", "ratio")},
-            "shape": list(self.shape),
-            "response": [self.y_centre, self.y_scale],
-            "budgets": None if self.budgets is None else list(self.budgets),
-            "people": None if self.people is None else dict(self.people),
-        }
-
-
-_ARRAYS = ("rows", "order", "weights", "c", "offsets", "bend", "theta", "caps", "shares")
-_OLDER = "equation_corners"  # The name of c in files of earlier versions
-_NEWER = {"caps": (0, 0, 0), "shares": (0,)}  # Arrays that files of earlier versions lack, and their shapes there
-
-
-def equation_from(document: Mapping[str, Any], arrays: Mapping[str, Any], size: int) -> Equation:
-    """Rebuild what was saved of a fit with `size` coefficients.
-    Raises ValueError if the arrays don't fit each other.
-    """
-    given = {f"equation_{n}": np.zeros(shape) for n, shape in _NEWER.items()} | dict(arrays)
-    given |= {"equation_c": given[_OLDER]} if _OLDER in given else {}
-    held = {n: np.array(given[f"equation_{n}"]) for n in _ARRAYS}
-    d, m = len(held["order"]), len(held["weights"])
-    archive.expect(held["rows"].shape in {(d, d), (2, d)}, held["offsets"].shape == (m, size))
-    archive.expect(held["c"].shape == (m,), held["theta"].shape == held["bend"].shape == (size,), size % max(d, 1) == 0)
-    archive.expect(sorted(held["order"].tolist()) == list(range(d)))
-    archive.expect(held["caps"].shape in {(0, 0, 0), (len(held["shares"]), d, d)})
-    family, a, b = document["shape"]
-    budgets, ratio, (y_centre, y_scale) = document["budgets"], document.get("ratio"), map(float, document["response"])
-    return Equation(
-        shape=(int(family), float(a), float(b)),
-        weighing=str(document["weighing"]),
-        constant=bool(document["constant"]),
-        y_centre=y_centre,
-        y_scale=y_scale,
-        ratio=None if ratio is None else float(ratio),
-        budgets=None if budgets is None else (str(budgets[0]), float(budgets[1])),
-        people=document.get("people"),
-        **held,
-    )
-
 
 class _AnyFrame(type):
     """Every DataFrame counts as a table: tests of equality ask whether one table is of the other's class."""
@@ -117,11 +70,7 @@ class _AnyFrame(type):
 
 
 _MOST: Final = 60  # Rows, as pandas' display.max_rows
-
-
-def _shielded(name: Any) -> Any:
-    """A cell of a CSV file; a text that a spreadsheet would take for a formula as text (OWASP's CSV injection)."""
-    return f"'{name}" if isinstance(name, str) and name.startswith(tuple("=+-@\t\r\n")) else name
+_SHOWN: Final = {"inf": "∞", "-inf": "−∞", "nan": ""}
 
 
 class Frame(pd.DataFrame, metaclass=_AnyFrame):
@@ -153,8 +102,11 @@ class Frame(pd.DataFrame, metaclass=_AnyFrame):
         write(path, parts, {".csv": self._as_csv})
 
     def _as_csv(self) -> str:
-        frame = pd.DataFrame(self).map(_shielded).rename_axis(index=_shielded)
-        frame = frame.rename(index=_shielded, columns=_shielded)
+        def shielded(name: Any) -> Any:  # what a spreadsheet would take for a formula (OWASP's CSV injection)
+            return f"'{name}" if isinstance(name, str) and name.startswith(tuple("=+-@\t\r\n")) else name
+
+        frame = pd.DataFrame(self).map(shielded).rename_axis(index=shielded)
+        frame = frame.rename(index=shielded, columns=shielded)
         return str(frame.to_csv(index=not isinstance(self.index, pd.RangeIndex), lineterminator="\n"))
 
     def _parts(self, most: float = _MOST, room: float = WIDTH) -> list[Part]:
@@ -165,7 +117,7 @@ class Frame(pd.DataFrame, metaclass=_AnyFrame):
         named = words and isinstance(self.index, pd.RangeIndex)
         frame, note = self.set_index(words) if named else self, self.attrs.get("note")
         shown = formatted(frame, self.attrs.get("digits"))
-        rows = [[{"inf": "∞", "-inf": "−∞"}.get(v, v) for v in row] for row in zip(*shown.values(), strict=True)]
+        rows = [[_SHOWN.get(v, v) for v in row] for row in zip(*shown.values(), strict=True)]
         head = [str(c) for c in frame]
         names = [", ".join(str(v) for v in i if v == v) if type(i) is tuple else str(i) for i in frame.index]
         wide = sum(max(map(len, column)) + 1 for column in zip(head, *rows, strict=True))
@@ -198,12 +150,8 @@ class Later(Generic[T]):
         """The value, computed once."""
         return self._work()
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _worked_out, (self.value,)
-
-
-def _worked_out(value: T) -> Later[T]:
-    return Later(lambda: value)
+    def __getstate__(self) -> dict[str, Any]:
+        return {"value": self.value}
 
 
 NO_STEPS: Later[Steps | None] = Later(lambda: None)

@@ -19,17 +19,15 @@ from privreg.errors import InferenceError, OptionError, flag, interval_level, nu
 from privreg.families.family import Family, check_ratios
 from privreg.families.measures import frame as measures_frame
 from privreg.options.unknown import all_known_arguments
-from privreg.privacy.ledger import REPORTED_DELTA, refuse_fitted
+from privreg.privacy.ledger import REPORTED_DELTA
 from privreg.results import adapters, saving
 from privreg.results.base import Results
 from privreg.results.data import Frame, ModelNames, ResultData, band
-from privreg.results.plots.coefficients import plot_coef
-from privreg.results.plots.trajectory import plot_trajectory
+from privreg.results.plots.coefficients import plot_coef, plot_trajectory
 from privreg.results.postestimation import penalties, terms
 from privreg.results.postestimation.hazards import HazardPrediction, baseline
 from privreg.results.postestimation.hypothesis import ContrastTest, WaldTest, contrast_test, wald_test
-from privreg.results.postestimation.prediction import Prediction, check_which, predicted, with_errors
-from privreg.results.postestimation.terms import TermTests, term_tests
+from privreg.results.postestimation.prediction import get_prediction, predicted
 from privreg.results.summary import summary as one_screen
 from privreg.results.windows import windows as of_stream
 
@@ -109,22 +107,13 @@ class PrivateResults(Results):
         """Confidence intervals, one coefficient a row.
 
         Columns 0 and 1: lower and upper limit. Of a multinomial fit the index is (level, term) and the columns are
-        "lower" and "upper", all as in statsmodels' MNLogit.
+        "lower" and "upper", all as in statsmodels' MNLogit. `cols` are the coefficients wanted ("level:term" of a
+        multinomial fit), or terms; all by default. An `alpha` above 0.5 warns that it may be the level itself.
+        `simultaneous` intervals hold all together; they are wider, by the distribution of the largest t-ratio (see
+        `privreg.collector.inference.simultaneous`).
 
-        Parameters
-        ----------
-        alpha : float
-            One minus the level; above 0.5 it warns that it may be the level itself.
-        cols : list of str or int, optional
-            Coefficients wanted, or terms; all by default. Of a multinomial fit coefficients are called "level:term".
-        simultaneous : bool
-            Whether the intervals that are returned are to hold all together at that level; they are wider then, by
-            the distribution of the largest t-ratio (see `privreg.collector.inference.simultaneous`).
-
-        Notes
-        -----
-        Anytime intervals cover more than their level at one look. Under published tuning all but random scaling are
-        below their level on short streams; see benchmarks/validity.py and benchmarks/intervals.py.
+        Anytime intervals cover more than their level at one look; under published tuning all but random scaling cover
+        less on short streams.
         """
         at = self._fit.places(cols) if cols is None or np.size(cols) else []
         half = self._half(alpha, method, simultaneous, at)
@@ -144,20 +133,14 @@ class PrivateResults(Results):
         """Build the one table that every view renders.
 
         term, estimate, std_error, statistic, p_value, conf_low, conf_high, reliable (whether no note of the summary
-        takes the row back); before them the level for multinomial fits.
+        takes the row back); before them the level for multinomial fits. `conf_level` is that of the intervals in place
+        of `alpha`, as in R's broom; `simultaneous` is as in :meth:`conf_int`, and p-values stay those of each
+        coefficient.
 
-        Parameters
-        ----------
-        exponentiate : bool
-            Report exp(estimate) and exp(limits): odds ratios of Logistic, rate ratios of Poisson, relative risk ratios
-            against the baseline of multinomial fits, and ratios of y where the response is ``np.log(y)``. As in R's
-            broom, std_error and statistic stay those of the estimate itself, on the scale of logs, from which limits
-            and p-values come; ``attrs["note"]`` says so below the table.
-        conf_level : float, optional
-            Level of the intervals in place of `alpha`, as in R's broom.
-        simultaneous : bool
-            Whether the intervals of all coefficients are to hold together, as in :meth:`conf_int`; p-values stay those
-            of each coefficient alone.
+        `exponentiate` reports exp(estimate) and exp(limits): odds ratios of Logistic, rate ratios of Poisson, relative
+        risk ratios against the baseline of multinomial fits, and ratios of y where the response is ``np.log(y)``. As in
+        R's broom, std_error and statistic stay on the scale of logs, from which limits and p-values come;
+        ``attrs["note"]`` says so.
         """
         flag("simultaneous", simultaneous)
         if flag("exponentiate", exponentiate):
@@ -204,21 +187,19 @@ class PrivateResults(Results):
 
     # --- tests -----------------------------------------------------------------------------------------
 
-    t_test_pairwise, reference_grid = terms.t_test_pairwise, terms.reference_grid
-    select, smooth = penalties.select, penalties.smooth
+    wald_test_terms, anova, t_test_pairwise = terms.wald_test_terms, terms.anova, terms.t_test_pairwise
+    reference_grid, select, smooth = terms.reference_grid, penalties.select, penalties.smooth
 
     def t_test(self, r_matrix: Any, *, method: str | None = None) -> ContrastTest:
         """Test linear combinations one by one.
 
         effect, sd, tvalue, pvalue of shape (q,), conf_int(alpha), summary_frame(); both take simultaneous=True.
 
-        Parameters
-        ----------
-        r_matrix : str, array of shape (q, p), or (array, values)
-            As in statsmodels: ``"age = bmi"`` or ``"age - bmi, smoker[T.yes] = 0"``. Coefficients of a multinomial
-            fit are called "level:term", as in ``"mid:age = high:age"``; in an array they come level by level. The name
-            of a term, such as "C(region)" or "region", stands for all its coefficients, and so do several such names,
-            ``"smoker, region"`` or a list. Names that begin with an operator or a bracket need the array.
+        `r_matrix` is as in statsmodels a string, ``"age = bmi"`` or ``"age - bmi, smoker[T.yes] = 0"``, an array of
+        shape (q, p), or (array, values). Coefficients of a multinomial fit are called "level:term", and come level by
+        level in an array. The name of a term, such as "C(region)" or "region", is all its coefficients, and so are
+        several such names, ``"smoker, region"`` or a list. Names that begin with an operator or a bracket need the
+        array.
         """
         return contrast_test(self._known(method, "t_test"), r_matrix)
 
@@ -226,31 +207,9 @@ class PrivateResults(Results):
         """Test linear restrictions, written as in :meth:`t_test`, jointly, exactly for the method's limit distribution.
 
         WaldTest with statistic (formed with :meth:`cov_params`), pvalue, df_num, fvalue, df_denom, and ``citation`` as
-        reports have it. Redundant restrictions are an InferenceError, and so are so many that random scaling has had
-        too few updates.
+        reports have it. Redundant restrictions, or too many for random scaling's updates, are an InferenceError.
         """
         return wald_test(self._known(method, "wald_test"), r_matrix)
-
-    def wald_test_terms(self, *, skip_single: bool = False, method: str | None = None) -> TermTests:
-        """Test each term jointly, given all others; with `skip_single` those of several coefficients.
-
-        ``table`` of the TermTests has a line a term: statistic, pvalue, df_constraint, fvalue, df_denom, reliable. Of a
-        multinomial fit a term is tested over all levels of the response together.
-        """
-        return term_tests(self._known(method, "wald_test_terms"), skip_single=flag("skip_single", skip_single))
-
-    def anova(self, *, method: str | None = None) -> pd.DataFrame:
-        """Test each term but the intercept, given all others (type III by the Wald test).
-
-        One line a term, its name as index: df, df_denom, chi2 (the Wald statistic), F, PR(>F), reliable (whether no
-        note of the summary takes a coefficient of it back). df_denom is infinite under normal limits, where df × F is
-        χ² with df degrees of freedom, and Hotelling's under Student's t; it and F are NaN under distributions that are
-        no F, whose p-values are exact all the same.
-
-        There are no sums of squares, which would need every residual. With interactions a test of a main effect
-        depends on how factors are coded, as always with type III; `privreg.anova` tests nested fits.
-        """
-        return term_tests(self._known(method, "anova"), skip_single=False).anova()
 
     # --- predictions -----------------------------------------------------------------------------------
 
@@ -263,31 +222,26 @@ class PrivateResults(Results):
         Parameters
         ----------
         exog : DataFrame, mapping of str to array, or array of shape (n, p) for array models
-            Or a table of polars or Arrow; with the model's offset and exposure, of array models as
-            ``(exog, offset, exposure)``. A row with a value that is missing, no number or not a declared level, or a
-            term that is not finite, has NaN as its prediction. Nothing is clamped to the declared bounds. Columns
-            outside them, or with values that can't be read, are named in a PrivregWarning.
+            Or a table of polars or Arrow; with the model's offset and exposure, of array models as ``(exog, offset,
+            exposure)``. A row that can't be used has NaN as its prediction. Nothing is clamped to the declared bounds;
+            columns outside them, or with values that can't be read, are named in a PrivregWarning, and a missing one is
+            a DataError.
         which : {"mean", "linear", "class"}
-            "mean" is what the coefficients describe: the conditional mean (Huber, Squared), tau-quantile (Quantile) or
-            tau-expectile (Expectile), the mean count at the row's exposure (Poisson), the probability of 1 or of the
-            second level (Logistic), the probability of each level (Multinomial). For Hinge and SmoothedHinge it is the
-            margin, which is no probability: its sign is the class, its size no measure of certainty.
-            "linear" is the linear predictor.
-            "class" is the likelier class, for Logistic, Multinomial and the hinges: the declared level, or 0/1 for a
-            response without levels.
+            "mean" is what the coefficients describe: the conditional mean (Huber, Squared), tau-quantile or
+            tau-expectile, the mean count at the row's exposure (Poisson), the probability of 1 or of the second level
+            (Logistic), of each level (Multinomial), or the margin, which is no probability (hinges). "class" is the
+            likelier class, for Logistic, Multinomial and the hinges: the declared level, or 0/1. A family without such
+            predictions is an OptionError.
 
         Notes
         -----
-        Coefficients are private, so predictions at public covariate values are too. A prediction for somebody's own
-        row is as secret as that row: it is computed from it without noise, and what the statement of privacy says
-        does not cover it.
-
-        Rows that were fitted privately in this process are a NotPrivateError, unless with a seed; a family without such
-        predictions is an OptionError, and a missing column a DataError.
+        Coefficients are private, so predictions at public covariate values are too. A prediction for somebody's own row
+        is as secret as that row, and what the statement of privacy says does not cover it. Rows that were fitted
+        privately in this process are a NotPrivateError, unless with a seed.
         """
-        which = check_which(which, self._fit.family)
-        x, offset, index = self._exog(exog, "predict")
-        return predicted(self._fit, x, offset, index, which)
+        return predicted(self, exog, which)
+
+    get_prediction, for_marginaleffects = get_prediction, adapters.for_marginaleffects
 
     def stacked(self) -> adapters.Stacked:
         """Coefficients in one list, for tables of other libraries such as statsmodels' ``summary_col``.
@@ -295,22 +249,6 @@ class PrivateResults(Results):
         Of a multinomial fit, whose coefficients are a table, they are called "level:term".
         """
         return adapters.Stacked(self)
-
-    def for_marginaleffects(self, rows: Any = None) -> Any:
-        """These results as a model of the library marginaleffects, for its predictions, comparisons and slopes.
-
-        As in ``marginaleffects.avg_comparisons(res.for_marginaleffects(rows))``, of ``pip install ".[adapters]"``. It
-        needs a covariance, and t-ratios that are normal or Student's, else it is an InferenceError.
-
-        Parameters
-        ----------
-        rows : DataFrame, optional
-            *Public* rows over which it averages, in place of the data, which it can't have; :meth:`reference_grid` by
-            default. What resamples or fits again, and all that reads the response, can't work without rows.
-        """
-        if rows is not None:
-            refuse_fitted(rows, "predictions for them", simulated=self.privacy.seeded)
-        return adapters.marginaleffects_model(self, rows)
 
     @property
     def __maketables_coef_table__(self) -> pd.DataFrame:
@@ -332,48 +270,18 @@ class PrivateResults(Results):
     def design_matrix(self, exog: Any = None) -> pd.DataFrame:
         """Rows of the design at new public covariate values, as other libraries' tools need them.
 
-        An offset or exposure is not part of it.
-
-        One column for each coefficient, of a multinomial fit for each coefficient of one level; rows that can't be used
-        are NaN. Times :attr:`params` it is the linear predictor without its offset.
+        One column for each coefficient, of a multinomial fit for each of one level; rows that can't be used are NaN.
+        Times :attr:`params` it is the linear predictor without its offset or exposure.
         """
         x, _, index = self._exog(exog, "design_matrix")
         return pd.DataFrame(x, index=index, columns=list(self._fit.design.names))
 
-    def get_prediction(self, exog: Any = None, *, method: str | None = None) -> Prediction | HazardPrediction:
-        """Predictions with standard errors and confidence intervals of the mean.
-
-        Returns
-        -------
-        Prediction
-            predicted_mean, se_mean, conf_int(alpha), summary_frame(alpha), notes (which take limits back); "mean" is
-            what :meth:`predict` gives. Limits are those of the linear predictor through the inverse link. Of a
-            multinomial fit, or of levels in order, probabilities, rows by levels; the frame is long, one line for each
-            row and level, and limits are those of the logit of each probability, so that they stay in (0, 1).
-        HazardPrediction
-            Of a fit of ``Surv()``, see :meth:`hazards`.
-
-        Notes
-        -----
-        Predictions for private rows are not protected; see :meth:`predict`. These are limits of the mean. There are no
-        prediction intervals of single responses, which need their spread; fits with ``Quantile(0.025)`` and
-        ``Quantile(0.975)``, two more releases, estimate such limits.
-        """
-        if self._fit.cuts:
-            return self.hazards(exog, method=method)
-        x, offset, index = self._exog(exog, "get_prediction")
-        return with_errors(self._known(method, "get_prediction"), x, offset, index)
-
     def hazards(self, new: Any = None, *, method: str | None = None) -> HazardPrediction:
         """Hazards by interval, and survival curves, of a fit of ``Surv(time, event, [cuts])``.
 
-        HazardPrediction with ``frame(alpha)``, ``plot()`` and ``notes`` (which take limits back).
-
-        Parameters
-        ----------
-        new : DataFrame or mapping of str to array, optional
-            *Public* values of covariates, as in :meth:`predict`; without it the baseline hazards, of people whose
-            numbers are 0 and whose factors have their first level.
+        HazardPrediction with ``frame(alpha)``, ``plot()`` and ``notes`` (which take limits back), at *public* values of
+        covariates `new`, as in :meth:`predict`; without them the baseline hazards, of people whose numbers are 0 and
+        whose factors have their first level.
         """
         fit, j = self._fit, len(self._fit.cuts)
         if not j:
@@ -386,10 +294,9 @@ class PrivateResults(Results):
     def trajectory(self, alpha: float = 0.05, *, method: str | None = None) -> pd.DataFrame:
         """Estimates along the stream, at people counts that grow geometrically.
 
-        term, n, estimate, low, high; before them the level for multinomial fits. The bands are pointwise and those of
-        anytime if it was asked for, else of sandwich, or of random scaling with published tuning; NaN where there are
-        none, as before main rounds begin. Only those of anytime hold at all n at once. Another `method` is an
-        InferenceError.
+        term, n, estimate, low, high; before them the level for multinomial fits. Bands are pointwise, NaN where there
+        are none, as before main rounds begin: those of anytime if it was asked for, which alone hold at all n at once,
+        else of sandwich, or of random scaling with published tuning. Another `method` is an InferenceError.
         """
         fit, name = self._fit, band(self._fit, method)
         m, p = fit.trail_params.shape
@@ -416,9 +323,8 @@ class PrivateResults(Results):
     def fit_measures(self) -> pd.DataFrame:
         """Measures of fit that people reported privately, with ``fit(measures=0.05)``.
 
-        The first is the dispersion of ``NegativeBinomial()`` or the sd of ``Tobit()``, which all their fits have.
-
-        measure, estimate, std_error, conf_low, conf_high (95%, normal), meaning. An InferenceError if none were asked
+        measure, estimate, std_error, conf_low, conf_high (95%, normal), meaning; the first is the dispersion of
+        ``NegativeBinomial()`` or the sd of ``Tobit()``, which all their fits have. An InferenceError if none were asked
         for, or the records that tell them have not reported yet.
         """
         if not self._fit.measures:
@@ -437,12 +343,10 @@ class PrivateResults(Results):
     def rounds(self) -> pd.DataFrame:
         """Rounds that records answered, one a row; no rows with ``tuning="published"``.
 
-        round (from 1, in the order in which states were published); role ("location" of columns whose scale is private,
-        "moments", "pilot", "clamping" of long streams, "main" or "measures"); records (who were asked); reports (that
-        came: as many, but for what is lost in `privreg.simulate`; records with budgets of their own count by their
-        weight (μ_i/μ_max)²); moved (how far the round's reports moved the estimate: the largest change of a
-        coefficient, in standard errors of these results' estimate by the default method; NaN where a round tells of no
-        coefficient).
+        round (from 1, as states were published); role ("location" of columns whose scale is private, "moments",
+        "pilot", "clamping" of long streams, "main" or "measures"); records (who were asked); reports (that came, each
+        with weight (μ_i/μ_max)² of its own budget); moved (largest change of a coefficient by the round's reports, in
+        standard errors of these results; NaN where a round tells of no coefficient).
         """
         return Frame(list(self._fit.rounds), columns=["round", "role", "records", "reports", "moved"])
 
@@ -453,24 +357,17 @@ class PrivateResults(Results):
         threshold of round k, z are covariates by the row map that this run learned, δ_kg is the offset of group g, and
         w_k n_kg is what its reports weigh in the estimate.
 
-        Parameters
-        ----------
-        rows : DataFrame, mapping of arrays, path of a file, or (endog, exog) for array models
-            With the response, and the columns of exposure, offset, personal budgets, `id` and `weights` where there are
-            any (of several rows of a person the first `k_max` count, in their order); numbers are clamped to their
-            declared bounds as in the fit. Nothing protects these rows.
+        `rows` are a DataFrame, mapping of arrays, path of a file, or (endog, exog) for array models, with the response,
+        and the columns of exposure, offset, personal budgets, `id` and `weights` where there are any (of several rows
+        of a person the first `k_max` count); numbers are clamped to their declared bounds as in the fit. Nothing
+        protects these rows. A value that is missing or not declared is an error; rows that were fitted privately in
+        this process are a NotPrivateError, unless with a seed.
 
-        Notes
-        -----
-        Where the model is right and errors are symmetric, this is the truth up to the rows' own sampling error. Where
-        it is wrong or errors are skewed, intervals cover these numbers, and another run, with another threshold and
-        other weights, targets others.
-
-        Of several roots that is returned which steps from the estimate reach, or of multinomial fits and
-        ``Poisson(c=)`` from the likelihood's; with a PrivregWarning where a convex loss has minima farther apart than a
-        quarter of c, as of a quantile between two responses. A value that is missing or not declared is an error; rows
-        that were fitted privately in this process are a NotPrivateError, unless with a seed. Results without an
-        equation, as a curator's descent's, or whose equation has no root there, are an InferenceError.
+        Where the model is right and errors are symmetric, this is the truth up to the rows' sampling error. Where it is
+        wrong or errors are skewed, intervals cover these numbers, and another run targets others. Of several roots that
+        is returned which steps from the estimate reach, or of multinomial fits and ``Poisson(c=)`` from the
+        likelihood's; with a PrivregWarning where a convex loss has minima farther apart than a quarter of c. Results
+        without an equation, as a curator's descent's, or whose equation has no root there, are an InferenceError.
         """
         from privreg.doors.estimand import estimand  # it plays rows, and takes results
 
@@ -482,10 +379,8 @@ class PrivateResults(Results):
         measure, value. By family: mean, squared and absolute errors and R²; log-loss, accuracy and Brier score; mean
         deviance; check loss and the share below the line; hinge loss and accuracy.
 
-        Parameters
-        ----------
-        public_test : DataFrame, mapping of arrays, path of a CSV file, or (endog, exog) for array models
-            Public rows, with the response; numbers are clamped to their declared bounds as in the fit.
+        `public_test` is a DataFrame, mapping of arrays, path of a CSV file, or (endog, exog) for array models, with the
+        response; numbers are clamped to their declared bounds as in the fit.
         """
         from privreg.doors.estimand import evaluated
 
@@ -496,10 +391,9 @@ class PrivateResults(Results):
     # --- views -----------------------------------------------------------------------------------------
 
     def plot_privacy(self, *, ax: Any = None) -> NDArray[Any]:
-        """Draw the trade-off curve and the best attacker's ROC; the legend names the guarantee.
+        """Draw the trade-off curve and the best attacker's ROC on two Axes, which come back.
 
-        They are drawn on `ax`, two Axes, or on a figure that is made; two Axes come back, see
-        `privreg.results.plots.privacy.privacy_curve`. The figure is saved by ``axes[0].figure.savefig(path)``.
+        See `privreg.results.plots.privacy.privacy_curve`; ``axes[0].figure.savefig(path)`` saves the figure.
         """
         from privreg.results.plots.privacy import privacy_curve
 
@@ -513,10 +407,7 @@ class PrivateResults(Results):
     # --- storage ---------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
-        """Save as one file of arrays and JSON, atomically. No rows, no keys.
-
-        A name of a page, a text, a table or another program's file is refused; the message says how to write one.
-        """
+        """Write to one file, atomically: arrays and JSON, no rows, no keys; names of other kinds are refused."""
         archive.refuse_suffix(path)
         document, arrays = saving.parts(self._fit)
         archive.write_archive(path, self._kind, document, arrays)

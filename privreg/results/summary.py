@@ -16,9 +16,8 @@ import pandas as pd
 from privreg.collector.inference.methods import METHODS
 from privreg.collector.inference.pivots import RandomScaling
 from privreg.collector.inference.simultaneous import joint_critical
-from privreg.errors import OptionError, flag
-from privreg.results.statement import PrivacyStatement
-from privreg.results.wording import HELD_ROWS, WHOLE_RECORD
+from privreg.errors import OptionError, flag, whole
+from privreg.results.statement import HELD_ROWS, WHOLE_RECORD, PrivacyStatement
 from privreg.tables import Header, Lines, Notes, Pairs, Paragraph, Part, Table, View
 from privreg.tables.diagnostics import Diagnostic, for_reading
 from privreg.tables.parts import MARK, WIDTH, estimates_table
@@ -40,10 +39,7 @@ class Summary(View):
 
     @property
     def tables(self) -> list[Any]:
-        """Header, coefficients and guarantee as statsmodels' `SimpleTable`, with ``data`` and ``as_html()`` and so on.
-
-        As in statsmodels, ``tables[1]`` holds the coefficients.
-        """
+        """Header, coefficients (``tables[1]``, as in statsmodels) and guarantee as statsmodels' `SimpleTable`."""
         from statsmodels.iolib.table import SimpleTable  # slow to import
 
         shown = self.table
@@ -55,7 +51,19 @@ class Summary(View):
     @property
     def notes(self) -> tuple[Diagnostic, ...]:
         """The notes that are shown, numbered from 1."""
-        return _shown(self.statement.notes, self.slim)
+        shown = for_reading(self.statement.notes)
+        return tuple(n for n in shown if not self.slim or n.severity != "info" or n.code in _READ)
+
+    def cautioned(self, table: pd.DataFrame, taken_back: Sequence[str] | None = None) -> Summary:
+        """Add the meaning of the mark, with the numbers of the notes that say why, if a row of `table` has one."""
+        if table["reliable"].all():
+            return self
+        doubts = self.statement.doubts if taken_back is None else taken_back
+        *others, last = [f"[{i}]" for i, note in enumerate(self.notes, 1) if note in doubts]
+        which = f"notes {', '.join(others)} and {last}" if others else f"note {last}"
+        some, what = "MARKED " * bool(table["reliable"].any()), "INTERVALS" if "conf_low" in table else "ESTIMATES"
+        mark = Paragraph(f"{MARK} DON'T RELY ON THE {some}{what}: see {which}", "caution")
+        return replace(self, below=(*self.below, mark))
 
     def _facts(self) -> list[tuple[str, str]]:
         """The guarantee, and what was done with records beside the bounds and levels of columns."""
@@ -93,34 +101,16 @@ _READ: Final = frozenset({"binary", "remark", "unusable", "within"})
 """Codes of notes that only explain, without which coefficients would be misread."""
 
 
-def _shown(notes: Sequence[Diagnostic], slim: bool) -> tuple[Diagnostic, ...]:
-    return tuple(n for n in for_reading(notes) if not slim or n.severity != "info" or n.code in _READ)
-
-
-def caution(
-    table: pd.DataFrame, notes: Sequence[Diagnostic], taken_back: Sequence[str], *, slim: bool = True
-) -> tuple[Paragraph, ...]:
-    """Meaning of the mark, with the numbers of the notes that say why; nothing if no row of the table has one."""
-    if table["reliable"].all():
-        return ()
-    shown = _shown(notes, slim)
-    *first, last = [f"[{i}]" for i, note in enumerate(shown, 1) if note in taken_back]
-    which = f"notes {', '.join(first)} and {last}" if first else f"note {last}"
-    some = "MARKED " if table["reliable"].any() else ""
-    what = "INTERVALS" if "conf_low" in table else "ESTIMATES"
-    return (Paragraph(f"{MARK} DON'T RELY ON THE {some}{what}: see {which}", "caution"),)
-
-
-def level_table(table: pd.DataFrame, alpha: float, response: str, levels: Sequence[str], first: str = "coef") -> Table:
-    """Lay out a tidy table, that of a multinomial fit with a block for each of `levels` but the first."""
-    terms = len(table) // max(len(levels) - 1, 1)
-
-    base = f"  (baseline {response}={levels[0]})" if levels else ""
+def laid_out(self: Any, table: pd.DataFrame, heading: str, slim: bool, **how: Any) -> Summary:
+    """Summary of results by their tidy `table`, of a multinomial fit with a block for each level; `how` lays it out."""
+    fit, schema = self._fit, self._fit.design.schema
+    response, levels = fit.design.endog_name, fit.baseline
+    base, terms = f"  (baseline {response}={levels[0]})" if levels else "", len(table) // max(len(levels) - 1, 1)
     blocks = {i * terms: f"{response}={level}{base}" for i, level in enumerate(levels[1:])}
-    return estimates_table(table, "", alpha, first, table["term"], blocks=blocks)
-
-
-TITLE: Final = "Private Online Regression Results"
+    shown = estimates_table(table, names=table["term"], blocks=blocks, **how)
+    # all but dates, whose unit coefficients go by
+    columns = [c for c in (*schema.bounds, *schema.levels, *schema.moments, *schema.private) if c not in schema.dates]
+    return Summary(heading, fit.title, shown, (), self.privacy, tuple(columns), slim)
 
 
 def summary(
@@ -133,23 +123,15 @@ def summary(
     title: str | None = None,
     method: str | None = None,
     simultaneous: bool = False,
+    digits: int | None = None,
 ) -> Summary:
     """Coefficients, method and guarantee, as text, HTML or LaTeX; :attr:`privacy` has the whole statement.
 
-    Rows that should not be relied on are marked, and a line below the table names the notes that say why.
-
-    ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()``; ``tables`` has its parts as statsmodels'
+    Rows that should not be relied on are marked, and a line below the table names the notes that say why. With
+    `details`, or ``slim=False``, which goes first, tuning, score weights, estimand, declarations and every note are
+    shown, too. `exponentiate` and `simultaneous` are as in `PrivateResults.tidy`; `digits` are decimals of all numbers,
+    in place of those that two figures of the least standard error need. ``tables`` has the parts as statsmodels'
     `SimpleTable`, the coefficients in ``tables[1]``.
-
-    Parameters
-    ----------
-    details, slim : bool
-        Show tuning, score weights, estimand, declarations and every note, too. The slim form is the default;
-        ``slim=False`` is ``details=True``, and where both are given `slim` goes first.
-    exponentiate : bool
-        Show exp(coef) with its limits, as in `PrivateResults.tidy`.
-    simultaneous : bool
-        Whether all intervals are to hold together, as in `PrivateResults.conf_int`.
     """
     fit, slim = self._fit, not flag("details", details) if slim is None else flag("slim", slim)
     if title is not None and not isinstance(title, str):
@@ -170,17 +152,11 @@ def summary(
     if exponentiate:
         ratios = "exp(coef) is exp(estimate), with the limits exponentiated too; std err and t are those of the log"
         below.append(Paragraph(ratios))
-    below += caution(table, self.privacy.notes, self._doubts(method), slim=slim)
-    first = "exp(coef)" if exponentiate else "coef"
-    shown = level_table(table, alpha, str(fit.design.endog_name), fit.baseline, first)
-    columns = tuple(declared_columns(fit.design.schema))
     if several and e is not None:
         used = METHODS[e.method].title
         others = ", ".join(title for title in dict(header).get("Inference", "").split(", ") if title != used)
         header = tuple((k, f"{used}; also {others}" if k == "Inference" else words) for k, words in header)
-    return Summary(TITLE if title is None else title, header, shown, tuple(below), self.privacy, columns, slim)
-
-
-def declared_columns(schema: Any) -> list[str]:
-    """Columns whose declarations are left to the whole statement: all but dates, whose unit coefficients go by."""
-    return [c for c in (*schema.bounds, *schema.levels, *schema.moments, *schema.private) if c not in schema.dates]
+    digits, first = None if digits is None else whole("digits", digits, 0, 15), "exp(coef)" if exponentiate else "coef"
+    title = "Private Online Regression Results" if title is None else title
+    made = laid_out(self, table, title, slim, alpha=alpha, first=first, digits=digits)
+    return replace(made, header=header, below=tuple(below)).cautioned(table, self._doubts(method))

@@ -47,8 +47,8 @@ class Windows(View):
         """One row a window and coefficient.
 
         term (before it the level for multinomial fits), begin and end (records before the window, and with it),
-        estimate, std_error, conf_low, conf_high, reliable (whether no note of the fit's summary takes the coefficient's
-        intervals back).
+        estimate, std_error, conf_low, conf_high, reliable (whether no note of the fit's summary takes the intervals
+        back).
         """
         w, p = self.found.estimate.shape
         estimate, error = self.found.estimate.reshape(-1), np.sqrt(np.einsum("wpwp->wp", self.found.cov)).reshape(-1)
@@ -67,9 +67,8 @@ class Windows(View):
         """Test that coefficients are the same in all windows.
 
         Wald's χ² (chi2, df, p_value) of each coefficient in `cols`, of all by default, and, in the last row, of all of
-        them together; of one window only it is an InferenceError. A ReliabilityWarning says that the fit's intervals of
-        a coefficient can't be relied on, or that the fit left out its first main rounds, as estimates moved far there:
-        a change at that time isn't seen.
+        them together; of one window only it is an InferenceError. A ReliabilityWarning says that intervals can't be
+        relied on, or that a change at the beginning isn't seen, as the fit left out its first main rounds.
         """
         names, chosen = list(self.fit.names), self.fit.places(cols)
         if self.unseen:
@@ -129,22 +128,13 @@ class Windows(View):
 def windows(self: Any, by: Any = None, *, forget: Any = None, alpha: float = 0.05) -> Windows:
     """Estimate windows of the stream from the same reports: no further budget.
 
-    Of records in the order in which they came: of a stream, or ``fit(order="position")``. By default `fit` takes
-    rows in random order, whose windows are alike whatever changed.
+    Windows of `by` records, about, as they begin and end with parts of rounds; or with `forget` the present alone,
+    where a report counts half after so many records. Records are in the order in which they came: of a stream, or
+    ``fit(order="position")``. By default `fit` takes rows in random order, whose windows are alike whatever changed.
 
-    Parameters
-    ----------
-    by : int
-        Records of a window. Windows begin and end with parts of rounds, and so about there.
-    forget : float
-        In place of `by`: records after which a report counts half. One estimate, of the present.
-
-    Notes
-    -----
-    A window's estimate is the mean of its parts' one-step estimates, from differences of sums of reports; with
-    ``tuning="published"`` the mean of its iterates, of which the first sixteenth, where they come from the start,
-    is in no window. Its coefficients may differ from other windows', but covariates are taken to be distributed
-    alike in all: second moments were learned at the beginning.
+    A window's estimate is the mean of its parts' one-step estimates; with ``tuning="published"`` that of its iterates,
+    of which the first sixteenth, where they come from the start, is in no window. Covariates are taken to be
+    distributed alike in all windows: second moments were learned at the beginning.
     """
     if (by is None) == (forget is None):
         raise OptionError(

@@ -79,13 +79,6 @@ def direction_moments(state: State, v: Array) -> Array:
     return np.asarray(u[:, row] * u[:, col] * np.where(row == col, 1.0, math.sqrt(2.0)))
 
 
-def _of_persons(inverse: Array, parts: Array) -> Array:
-    """One weight for all rows of a person: the least of those that count, `parts` of shape (people, K)."""
-    each = inverse.reshape(parts.shape)
-    least = np.where((parts > 0.0) & (each > 0.0), each, math.inf).min(axis=1, keepdims=True)
-    return np.asarray(np.where((parts > 0.0) & (each > 0.0), least, 0.0).reshape(-1))
-
-
 def _scored(
     plan: Plan, state: State, y: Array, x: Array, offset: Array | None, parts: Array | None
 ) -> tuple[Array, Array, Array | None]:
@@ -98,7 +91,9 @@ def _scored(
     raw = _times(x, state.rows)
     z, inverse = _directions(raw)
     if parts is not None and plan.persons is not None and plan.persons.one:
-        inverse = _of_persons(inverse, parts)
+        own, counts = inverse.reshape(parts.shape), parts > 0.0  # one weight for all: the least of rows that count
+        least = np.where(counts & (own > 0.0), own, math.inf).min(axis=1, keepdims=True)
+        inverse = np.asarray(np.where(counts & (own > 0.0), least, 0.0).reshape(-1))
     if state.longest:  # the ball holds reports of longer rows too, were there any
         inverse = np.minimum(inverse, 1.0 / state.longest)
     theta, cube = state.theta + state.offsets, z.reshape(groups, m, d)
@@ -368,8 +363,13 @@ class Devices(NamedTuple):
         size = plan.numbers(role)
         width = plan.mechanism.width(size)
         noise = normals(n * width).reshape(n, width)
-        if role == "measures":
-            return self._measures(rows, noise)
+        if role == "measures":  # each randomised by itself, and their outer products; shape (1, …)
+            times = np.ones(n) if rows.weight is None else rows.weight
+            before, centre = self.before_noise(rows)
+            radius = plan.radius("measures") / root_of(times)
+            reported = randomised(plan.mechanism.channel(plan.measured), before - centre, radius, noise) + centre
+            weighted = reported * times[:, None]
+            return np.concatenate([weighted.sum(axis=0), (weighted.T @ reported / self.unit).reshape(-1)])[None]
         if plan.label and role not in {"location", "moments", "clamping"}:
             given = self._response(rows.y, None), rows.x, self._offset(rows), rows.weight
             low, high = ((v - state.y_centre) / state.y_scale for v in (plan.y_low, plan.y_high))
@@ -377,17 +377,6 @@ class Devices(NamedTuple):
         before, centre = self.before_noise(rows)
         out = randomised(plan.mechanism.channel(size), before - centre, plan.radius(role), noise) + centre
         return np.asarray(_weighted(out, rows.weight).reshape(groups, n // groups, size).sum(axis=1))
-
-    def _measures(self, rows: Block, noise: Array) -> Array:
-        """Sums of reports on measures of fit, each randomised by itself, and of their outer products; shape (1, …)."""
-        plan = self.plan
-        times = np.ones(len(rows.y)) if rows.weight is None else rows.weight
-        before, centre = self.before_noise(rows)
-        radius = plan.radius("measures") / root_of(times)
-        reported = randomised(plan.mechanism.channel(plan.measured), before - centre, radius, noise) + centre
-        weighted = reported * times[:, None]
-        outer = weighted.T @ reported / self.unit
-        return np.concatenate([weighted.sum(axis=0), outer.reshape(-1)])[None]
 
     @staticmethod
     def _flags(rows: Block) -> Array:

@@ -24,8 +24,8 @@ import numpy as np
 
 from privreg.base.arrays import Ints
 from privreg.base.optional import need
-from privreg.data.sources.open import Batch, Source, file_mark, first, refuse_few, rows_of
-from privreg.data.sources.source import PUBLIC, Wanted, at_places, dealt_rows, spread
+from privreg.data.sources.open import Batch, Source, file_mark, refuse_few, rows_of
+from privreg.data.sources.source import PUBLIC, Wanted, at_places, beyond, dealt_rows, spread
 from privreg.errors import DataError, OptionError, PrivregError, StreamError, UnsupportedArgumentError
 from privreg.fits.findings import before_role
 from privreg.fits.settings import FitOptions
@@ -109,7 +109,7 @@ def _read(source: Source, span: Span) -> Iterator[Batch]:
     if span.mark and tuple(file_mark(Path(span.path))[1:]) != span.mark:
         raise changed
     begin, n = (span.first, span.rows) if span.order is None else span.of
-    for batch in first(source.batches(begin), n) if source.part is None else source.part(begin, n):
+    for batch in beyond(source.batches(begin), 0, n) if source.part is None else source.part(begin, n):
         n -= rows_of(batch)
         yield batch
     if n:

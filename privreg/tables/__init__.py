@@ -1,7 +1,7 @@
 """Tables and other views as text, HTML, LaTeX and Markdown.
 
-`parts` has what a view consists of, with its numbers, names and lines; `text` (Markdown and HTML, too), `latex` and
-`docx` lay it out. `diagnostics` are the notes of results, by code and severity.
+`parts` has what a view consists of, with its numbers, names and lines; `text` (Markdown, HTML and LaTeX too) and `docx`
+lay it out. `diagnostics` are the notes of results, by code and severity.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from privreg.base import archive
 from privreg.errors import OptionError, choose
 from privreg.options.unknown import WORDS
 from privreg.tables.docx import as_docx
-from privreg.tables.latex import as_latex, tex
 from privreg.tables.parts import (
     MARK,
     WIDTH,
@@ -36,27 +35,28 @@ from privreg.tables.parts import (
     respelt,
     shorten,
 )
-from privreg.tables.text import as_html, as_markdown, as_page, as_text
+from privreg.tables.text import as_html, as_latex, as_markdown, as_page, as_text, tex
 
 __all__ = [
     "MARK", "WIDTH", "Header", "Lines", "Notes", "Pairs", "Paragraph", "Part", "Table", "View", "as_html", "as_latex",
     "as_markdown", "as_page", "as_text", "cells", "estimates_table", "fold", "formatted", "in_one_format",
-    "marked", "noted", "plain", "rendered", "respelt", "shorten", "tex", "write",
+    "marked", "noted", "plain", "respelt", "shorten", "tex", "write",
 ]  # fmt: skip
-
 
 _NUMBERS: Final = frozenset({".csv", ".tsv", ".xlsx", ".xls", ".parquet", ".json"})
 """Endings of files that hold numbers, and nothing that they rest on."""
 
 
-def rendered(
-    parts: Sequence[Part], ending: str, title: str = "", more: Mapping[str, Callable[[], str]] | None = None
-) -> bytes:
-    """Contents of a file of a view, by its ending: .txt, .md, .html (a whole page), .tex (to be included) or .docx.
+def write(
+    path: str | Path, parts: Sequence[Part], more: Mapping[str, Callable[[], str]] | None = None, title: str = ""
+) -> None:
+    """Write parts to a file, atomically, by its ending: .txt, .md, .html (a page), .tex (to be included) or .docx.
 
     `title` is that of the page, by default the first title in it; `more` are further forms, by ending.
     Raises OptionError if the ending is another; MissingExtraError if it is .docx, and python-docx is not installed.
     """
+    if not isinstance(path, str | Path) or not str(path):
+        raise OptionError('save() takes the name of a file, such as save("table.docx").')
     title = title or next(filter(None, (getattr(part, "title", "") for part in parts)), "Results")
     forms: dict[str, Callable[[], str | bytes]] = {
         ".txt": lambda: as_text(parts) + "\n",
@@ -66,20 +66,13 @@ def rendered(
         ".docx": lambda: as_docx(parts),
         **(more or {}),
     }
-    if ending in _NUMBERS - set(forms):
+    if (ending := Path(path).suffix.lower()) in _NUMBERS - set(forms):
         raise OptionError(
             f"save() writes {', '.join(forms)}, not {ending}; numbers alone are in the DataFrame of tidy(), "
             "summary_frame(), frame() or table: tidy().save('table.csv'), or let pandas write it."
         )
     made = forms[choose("the ending of the file", ending, forms)]()
-    return made if isinstance(made, bytes) else made.encode()
-
-
-def write(path: str | Path, parts: Sequence[Part], more: Mapping[str, Callable[[], str]]) -> None:
-    """Write parts to a file, atomically, in the form that its ending says; see :func:`rendered`."""
-    if not isinstance(path, str | Path) or not str(path):
-        raise OptionError('save() takes the name of a file, such as save("table.docx").')
-    archive.write_bytes(path, rendered(parts, Path(path).suffix.lower(), more=more))
+    archive.write_bytes(path, made if isinstance(made, bytes) else made.encode())
 
 
 class View:
@@ -95,10 +88,6 @@ class View:
     def _exported(self) -> Sequence[Part]:
         """Parts of a document, whose reader has no Python."""
         return self._layout()
-
-    def _forms(self) -> dict[str, Callable[[], str]]:
-        """Forms of files beside those that all views have, by ending."""
-        return {}
 
     def as_text(self) -> str:
         """Lay out as plain text of at most 80 columns; a name longer than its column has a line of its own."""
@@ -123,25 +112,14 @@ class View:
         """Lay out as Markdown with GitHub's tables."""
         return as_markdown(self._exported())
 
-    def to_html(self) -> str:
-        """Same as ``as_html()``, under pandas' name."""
-        return self.as_html()
-
-    def to_latex(self) -> str:
-        """Same as ``as_latex()``, under pandas' name."""
-        return self.as_latex()
-
-    def to_markdown(self) -> str:
-        """Same as ``as_markdown()``, under pandas' name."""
-        return self.as_markdown()
-
     def save(self, path: str | Path) -> None:
         """Write to a file, atomically, in the form that its ending says: .txt, .md, .html, .tex or .docx.
 
         Of a privacy statement .json, too. Another ending is an OptionError; .docx without python-docx (``pip install
         ".[docx]"``) a MissingExtraError; a file that can't be written a SavedFileError.
         """
-        write(path, self._exported(), self._forms())
+        as_json = getattr(self, "as_json", None)
+        write(path, self._exported(), {".json": lambda: f"{as_json()}\n"} if as_json else {})
 
     if not TYPE_CHECKING:  # type checkers would take every name for one that is there
 
@@ -152,4 +130,5 @@ class View:
             raise AttributeError(f"{type(self).__name__} has no {name!r}; {hint}.")
 
     __str__ = __repr__ = as_text
-    _repr_html_ = as_html
+    _repr_html_ = to_html = as_html
+    to_latex, to_markdown = as_latex, as_markdown  # pandas' names

@@ -129,7 +129,8 @@ def formatted(frame: pd.DataFrame, digits: Any = None, wide: Container[object] =
         if values.dtype.kind != "f":
             out[c] = list(map(str, values))
         elif _P.match(str(c)):
-            out[c] = [p_value(v, max(3 if rounded is None else rounded, 1)) for v in values]
+            d = max(3 if rounded is None else rounded, 1)  # what would be written as 0 is "<0.001"
+            out[c] = [f"<{10.0**-d:.{d}f}" if v < 10.0**-d else f"{v:.{d}f}" for v in values]
         elif rounded is not None:
             out[c] = [f"{v:.{max(rounded, 0)}f}" for v in values]
         elif _DF.match(str(c)):
@@ -143,19 +144,19 @@ def formatted(frame: pd.DataFrame, digits: Any = None, wide: Container[object] =
     return out
 
 
-def p_value(p: float, digits: int = 3) -> str:
-    """A p-value; one that would be written as 0 is "<0.001"."""
-    return f"<{10.0**-digits:.{digits}f}" if p < 10.0**-digits else f"{p:.{digits}f}"
+def cells(
+    frame: pd.DataFrame, alpha: float, first: str = "coef", places: int = 3, digits: int | None = None
+) -> tuple[list[str], list[list[str]]]:
+    """Headings and formatted rows of a tidy table, those of its columns that are there, without the names.
 
-
-def cells(frame: pd.DataFrame, alpha: float, first: str = "coef", digits: int = 3) -> tuple[list[str], list[list[str]]]:
-    """Headings and formatted rows of a tidy table, those of its columns that are there, without the names."""
+    `digits` are decimals that a user asks for, in place of those that two figures of the least standard error need.
+    """
     low, high = f"[{alpha / 2:.10g}", f"{1 - alpha / 2:.10g}]"  # Confidence limits
     columns = {"estimate": first, "std_error": "std err", "statistic": "t", "p_value": "P>|t|"}
     columns = {k: v for k, v in {**columns, "conf_low": low, "conf_high": high}.items() if k in frame}
-    shown = formatted(frame[[*columns]], wide=("estimate",) if digits == 3 else tuple(columns))
+    shown = formatted(frame[[*columns]], digits, wide=("estimate",) if places == 3 else tuple(columns))
     if "p_value" in columns:  # as in statsmodels
-        shown["p_value"] = [f"{v:.3f}" for v in frame["p_value"]]
+        shown["p_value"] = [f"{v:.{max(3, digits or 0)}f}" for v in frame["p_value"]]
     return list(columns.values()), [list(row) for row in zip(*shown.values(), strict=True)]
 
 
@@ -266,7 +267,13 @@ Part = Lines | Paragraph | Notes | Pairs | Header | Table
 
 
 def estimates_table(
-    frame: pd.DataFrame, title: str = "", alpha: float = 0.05, first: str = "coef", names: Any = None, **more: Any
+    frame: pd.DataFrame,
+    title: str = "",
+    alpha: float = 0.05,
+    first: str = "coef",
+    names: Any = None,
+    digits: int | None = None,
+    **more: Any,
 ) -> Table:
     """Lay out a tidy table, or a `summary_frame`: estimate, standard error, t and p-value if it has them, limits.
 
@@ -278,7 +285,7 @@ def estimates_table(
         frame = frame.set_axis(columns, axis=1)
     names = [", ".join(map(str, i)) if isinstance(i, tuple) else i for i in (frame.index if names is None else names)]
     names = marked(names, frame["reliable"] if "reliable" in frame else [True] * len(names))
-    return Table(names, *cells(frame, alpha, first), title, **more)
+    return Table(names, *cells(frame, alpha, first, digits=digits), title, **more)
 
 
 def noted(notes: Iterable[str]) -> list[Part]:

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.audit import chain
 from privreg.audit import reports as audited
 from privreg.errors import BudgetError, OptionError
 from privreg.privacy.ledger import Budget
@@ -172,8 +171,8 @@ def test_a_library_that_adds_too_little_noise_is_caught(name, monkeypatch):
 
 
 def test_a_curator_who_adds_too_little_noise_is_caught(monkeypatch):
-    released = chain.released
-    monkeypatch.setattr(chain, "released", lambda raw, sds, noise: released(raw, sds, 0.8 * noise))
+    released = audited.released
+    monkeypatch.setattr(audited, "released", lambda raw, sds, noise: released(raw, sds, 0.8 * noise))
     assert not fitted(**WAYS["curator"]).privacy.verify(20_000).passed
 
 

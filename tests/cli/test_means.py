@@ -17,7 +17,7 @@ PUBLIC = ["--bounds", "age=18:65", "bmi=18:50", "--levels", "smoker=no,yes"]
 
 @pytest.fixture(scope="module")
 def people(tmp_path_factory):
-    return datasets.write_csv("us_insurance", tmp_path_factory.mktemp("cli") / "people.csv", 3000, progress=False)
+    return datasets.write("us_insurance", tmp_path_factory.mktemp("cli") / "people.csv", 3000, progress=False)
 
 
 @pytest.fixture

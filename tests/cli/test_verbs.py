@@ -31,7 +31,7 @@ TERMS = ["Intercept", "smoker[T.yes]", "age", "bmi"]
 @pytest.fixture(scope="module")
 def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("cli") / "people.csv"
-    return datasets.write_csv("us_insurance", path, 3000, progress=False)
+    return datasets.write("us_insurance", path, 3000, progress=False)
 
 
 @pytest.fixture

@@ -83,7 +83,7 @@ def test_how_reports_scatter_is_in_the_covariance_as_far_as_the_law_may_be_wrong
         seen.append(one)
     frame = law._replace(rounds=[one._replace(weight=np.full(16, 300.0 * parts)) for one in law.rounds])
     found = estimate.scattered(plan, progress._replace(scored=tuple(seen)), frame, np.eye(2))
-    prior = 2.0 / (reference.doubt() * 0.25 * SAMPLED / plan.d * plan.effective_mu(0.0) ** 2) ** 2
+    prior = 2.0 / ((1.0 - reference.MODELLED) * 0.25 * SAMPLED / plan.d * plan.effective_mu(0.0) ** 2) ** 2
     expected = (prior + times * (cells - 1.5)) / (prior + cells - 1.5)
     assert 1.0 < expected < (1.1 if mu < 1.0 else times)
     error = times * np.sqrt(2.0 / cells) * cells / (prior + cells)

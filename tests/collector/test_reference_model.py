@@ -218,7 +218,7 @@ def test_what_offsets_add_to_a_round_s_reports_is_taken_off(kind, stretched):
     told = np.array([reference.expected(said, truth + o, 0.8, truth, 1.0).score for o in offsets])
     seen = ScoreRound(state, np.ones((1, GROUPS)), told[None], None, 0.5)
     frame = carry_rounds(plan, told_so_far(seen, said), said, truth, 1.0)
-    added = frame.maps[0] @ told.mean(axis=0)
+    added = frame.rounds[0].map @ told.mean(axis=0)
     assert np.linalg.norm(frame.rounds[0].g.mean(axis=0)) < 0.1 * np.linalg.norm(added)
 
 
@@ -269,9 +269,8 @@ def test_randomised_responses_have_the_second_moments_that_the_law_says(kind):
         answer = middle + randomised(channel, (score - middle)[:, None], half, rng.standard_normal((M, 1)))[:, 0]
         unit = said.points * (said.weight * answer)[:, None]
         draws.append(unit.T @ unit / M)
-    expected = reference.public_answers(
-        said, state, c, reference.means(said, state, c, theta, s), channel.scale, limits
-    )
+    mean = reference.means(said, state, c, theta, s)
+    expected = reference.public_noise(said, state, c, channel.scale, limits, mean=mean)
     spread = np.std(draws, axis=0, ddof=1) / np.sqrt(len(draws))
     assert np.all(np.abs(np.mean(draws, axis=0) - expected) < 5.0 * spread + 1e-12)
 

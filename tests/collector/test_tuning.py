@@ -13,7 +13,7 @@ import pytest
 import privreg.audit.devices
 import privreg.collector.covariates.moments
 import privreg.collector.levels
-import privreg.results.wording
+import privreg.results.statement
 from benchmarks import exercises, sensitivity, store, tuning
 from docs import cells
 
@@ -105,9 +105,9 @@ def test_a_change_arrives_wherever_the_name_was_imported_and_is_taken_back():
     before = tuning.tuning_hash()
     with tuning.changed({path: 7.0}):
         assert privreg.collector.covariates.moments.SURE == privreg.collector.levels.SURE == 7.0
-        assert privreg.results.wording.SURE == 7.0
+        assert privreg.results.statement.SURE == 7.0
         assert tuning.tuning_hash() != before
-    assert privreg.collector.covariates.moments.SURE == privreg.results.wording.SURE == 3.0
+    assert privreg.collector.covariates.moments.SURE == privreg.results.statement.SURE == 3.0
     with contextlib.suppress(ZeroDivisionError), tuning.changed({"privreg.protocol.codes:LEVER2": 1.0}):
         assert privreg.audit.devices.LEVER2 == 1.0
         raise ZeroDivisionError

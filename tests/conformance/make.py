@@ -7,7 +7,7 @@ import random
 import tempfile
 from pathlib import Path
 
-from privreg.protocol.limits import DEEPEST, HIGHEST, MOST_KNOTS
+from privreg.protocol.codes import DEEPEST, HIGHEST, MOST_KNOTS
 from privreg.protocol.sums import LETTERS
 from privreg_field.device import ed25519, seal
 from privreg_field.device.report import answer, sums

@@ -14,7 +14,7 @@ from privreg.formula.language.parse import LONGEST, NESTED, read
 from privreg.formula.trees.compile import compile_trees
 from privreg.formula.trees.evaluate import Program, problem, trees
 from privreg.means.terms import read_formula
-from privreg.protocol.limits import DEEPEST, HIGHEST, MOST_COLUMNS, MOST_KNOTS
+from privreg.protocol.codes import DEEPEST, HIGHEST, MOST_COLUMNS, MOST_KNOTS
 from privreg.schema.declarations import Schema
 from privreg_field.wire import trees as devices
 

@@ -3,7 +3,6 @@
 import csv as standard
 from functools import cache
 
-import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -21,7 +20,7 @@ from privreg.data.participants import Counter
 from privreg.data.sources.open import open_table
 from privreg.errors import PrivregWarning
 from privreg.schema.declarations import Schema
-from tests.databases import sqlite
+from tests.databases import duck, sqlite
 
 NUMBERS = {
     **{"1": 1, "1.0": 1, "01": 1, "+1": 1, " 1 ": 1, "1.": 1, "-.5": -0.5, "1e3": 1000, "1E+3": 1000, "-0": 0},
@@ -80,10 +79,10 @@ def sources(cells, tmp):
     frame = pd.DataFrame({"v": pd.Series(cells, dtype=object)})
     pq.write_table(table, tmp / "t.parquet")
     pyarrow.feather.write_feather(table, tmp / "t.feather")
-    base, duck = sqlite(), duckdb.connect()
+    base, connection = sqlite(), duck()
     base.execute("CREATE TABLE t (v)")
     base.executemany("INSERT INTO t VALUES (?)", [(cell,) for cell in cells])
-    duck.register("t", table)
+    connection.register("t", table)
     return {
         **csvs(cells, tmp),
         "parquet": tmp / "t.parquet",
@@ -100,7 +99,7 @@ def sources(cells, tmp):
         "dataset": pads.dataset(table),
         "polars": pl.from_arrow(table),
         "lazy": pl.from_arrow(table).lazy(),
-        "duckdb": duck.sql("SELECT * FROM t"),
+        "duckdb": connection.sql("SELECT * FROM t"),
         "query": pr.sql("SELECT * FROM t", base),
     }
 

@@ -80,6 +80,18 @@ def test_the_page_has_a_line_a_group_with_commits_and_failures(run):
     assert "old" not in run.page.read_text()
 
 
+def test_lines_stay_of_what_a_new_folder_knows_nothing_of(run):
+    parts = [noting("a 1/2", run.note), noting("a 2/2", run.note), noting("b", run.note), noting("c", run.note)]
+    run(parts, "a", "b")
+    (run.logs / "outcomes.json").unlink()
+    run(parts, "b", "c", at="bbbbbbbb")
+    text = run.page.read_text()
+    assert [text.count(f"| {name} |") for name in ("a | aaaaaaaa", "b | bbbbbbbb", "c | bbbbbbbb")] == [1, 1, 1]
+    assert "| b | aaaaaaaa |" not in text
+    run(parts, "a 1/2", at="cccccccc")
+    assert "1 of 2 parts run" in run.page.read_text()
+
+
 @pytest.mark.parametrize(
     ("text", "chosen", "whole", "end", "tests", "skipped"),
     [

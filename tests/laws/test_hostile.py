@@ -396,7 +396,8 @@ def test_a_number_is_read_from_each_cell_alone():
     np.testing.assert_array_equal(whole, want)
     for cell, number in zip(cells, want, strict=True):
         np.testing.assert_array_equal(read_numbers(pd.Series([cell], dtype=object)), [number])
-        np.testing.assert_array_equal(read_numbers(pd.Series([cell])), [number])
+        kind = object if cell is cells[15] else None  # pandas before 3 finds no type for it
+        np.testing.assert_array_equal(read_numbers(pd.Series([cell], dtype=kind)), [number])
     assert np.isnan(read_numbers(pd.Series(pd.to_datetime(["2020-01-01"])))).all()
 
 

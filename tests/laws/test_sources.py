@@ -270,13 +270,6 @@ def test_a_reader_is_read_once():
         frames.fit(**QUICK)
 
 
-def test_an_old_polars_is_told_what_to_do(monkeypatch):
-    lazy = pl.from_pandas(people()).lazy()
-    monkeypatch.delattr(pl.LazyFrame, "collect_batches")
-    with pytest.raises(UnsupportedArgumentError, match=r"update polars, or give lazy\.collect"):
-        model(lazy)
-
-
 def test_the_ledger_knows_files_and_tables_again(tmp_path):
     people().to_parquet(tmp_path / "people.parquet")
     # each of rows of its own: tables made of one frame share its memory, and are one account

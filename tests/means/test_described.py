@@ -142,7 +142,7 @@ def test_what_devices_multiply_and_cut_stays_in_its_range() -> None:
     terms = declared_terms(read_formula("a + a:b + I(a**2) + cut(a, 4)"), Schema.declare(bounds=BOUNDS))
     wild = np.array([-1e300, -np.inf, 0.0, 80.0, np.inf, 1e300, 79.9, np.nan])
     for other in (wild, wild[::-1], np.full(8, 50.0)):
-        *numbers, classes = device.inside(terms, {"a": wild, "b": other}, None)
+        *numbers, classes = device.inside(terms, {"a": wild, "b": other}, False)
         for values in numbers:
             assert (np.isnan(values) | (np.abs(values) <= 1.0)).all()
         assert classes.tolist() == [0, 0, 0, 3, 3, 3, 3, 4]

@@ -385,17 +385,6 @@ def test_biased_square_wave_estimates_its_line():
         res.shrunk()
 
 
-def test_plots_return_axes():
-    import matplotlib.pyplot as plt
-
-    res = estimate(people(3000))
-    ax = res.plot()
-    labels = [t.get_text().replace(",\n", ", ") for t in ax.get_yticklabels()]
-    assert labels == ["age, 18 to 70", "income, 0 to 5", *res.params.index[2:]]
-    assert "place between its bounds" in " ".join(ax.get_xlabel().split())
-    plt.close("all")
-
-
 def test_shrunk_estimates_stay_on_their_ranges_sides():
     res = estimate(people(3000), epsilon=0.2, seed=0)
     for method in ("sure", "james_stein", "hdr4me"):

@@ -132,7 +132,7 @@ def test_sums_beside_other_reports_have_the_moments_of_single_ones():
             made = device.reports(tried, values, rng.standard_normal((n, max(tried.width, 1))))
             state = collector.update(tried, collector.init(tried), made)
             for j in tried.late:
-                raw = device.waiting(tried, values, j, *collector.beside(tried, made, j))
+                raw = device.waiting(tried, values, j, made)
                 z = rng.standard_normal((len(raw) + 1, 4))
                 state = collector.add(tried, state, j, tried.items[j].mechanism.summed(raw, z))
             found["sums"].append(state.sums[1:5, 1])

@@ -9,7 +9,7 @@ from scipy.stats import binom, chi2
 
 import privreg as pr
 from privreg.privacy.ledger import LEDGER
-from privreg.results.wording import ROUNDED
+from privreg.results.statement import ROUNDED
 
 TRUSTS = ["local", "two_collectors", "central"]
 PUBLIC = {
@@ -43,7 +43,7 @@ def table(data, **options):
 @pytest.mark.parametrize("trust", ["two_collectors", "central"])
 def test_without_privacy_it_is_the_arithmetic(trust):
     data = people(gaps=0.2, shift=1.0)
-    found = table(data, trust=trust, mu=None).frame().set_index(["group", "variable"])
+    found = table(data, trust=trust, mu=None).frame().set_index(["group", "variable"]).sort_index(kind="stable")
     for group, part in [("All", data), *data.groupby("arm")]:
         assert found.loc[(group, "age"), "people"].item() == len(part)
         for name in ("age", "dose"):

@@ -7,7 +7,7 @@ import pytest
 import privreg as pr
 from privreg.collector.levels import SURE
 from privreg.federated import FederatedRegression
-from privreg.results.wording import MANY, MOST, Unusable
+from privreg.results.statement import MANY, MOST, Unusable
 
 N = 8000
 PUBLIC = {"bounds": {"y": (0, 4000), "x": (0, 1)}}

@@ -8,7 +8,6 @@ from array import array
 from collections import UserDict
 from mmap import ACCESS_READ, mmap
 
-import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -23,11 +22,12 @@ from privreg.errors import BudgetError, DataError, NotPrivateError
 from privreg.privacy.accounts import accounts_of, of_files
 from privreg.privacy.ledger import LEDGER, Ledger
 from privreg.schema.declarations import Schema
-from tests.databases import engine, sqlite
+from tests.databases import duck, engine, sqlite
 
 N = 600
 PUBLIC = {"mu": 1, "bounds": {"x": (-1, 1), "y1": (-1, 1), "y2": (-1, 1)}}
 COLUMNS = ("x", "y1", "y2")
+COPIES = int(pd.__version__.partition(".")[0]) < 3  # chosen columns, and those of `assign`
 
 
 def columns(n=N):
@@ -156,7 +156,7 @@ SAME = [
     arrow_file_alone_and_in_a_list,
     view_of_a_frame,
     frames_that_overlap,
-    some_columns_of_a_frame,
+    pytest.param(some_columns_of_a_frame, marks=pytest.mark.skipif(COPIES, reason="pandas copied them")),
     frames_in_another_order,
     a_frame_of_a_list,
     mappings_in_lists,
@@ -379,17 +379,17 @@ def test_accounts_go_with_their_objects_and_keep_nothing_alive():
 
 def queries(tmp_path):
     path = tmp_path / "people.db"
-    alchemy, plain, duck = engine(f"sqlite:///{path}"), sqlite(path), duckdb.connect()
+    alchemy, plain, base = engine(f"sqlite:///{path}"), sqlite(path), duck()
     frame().to_sql("t", alchemy, index=False)
-    duck.register("t", frame())
+    base.register("t", frame())
     table = sa.table("t", *(sa.column(c) for c in COLUMNS))
     return {
         "text": pr.sql("SELECT * FROM t", alchemy),
         "select": pr.sql(sa.select(table), alchemy),
         "address": pr.sql("SELECT * FROM t", f"sqlite:///{path}"),
         "connection": pr.sql("SELECT * FROM t WHERE x > ?", plain, (-2,)),
-        "duckdb": pr.sql("SELECT * FROM t", duck),
-        "relation": duck.table("t"),
+        "duckdb": pr.sql("SELECT * FROM t", base),
+        "relation": base.table("t"),
         "lazy": pl.DataFrame(columns()).lazy(),
     }
 
@@ -449,7 +449,7 @@ def test_a_file_system_without_inodes_is_known_by_names(tmp_path, monkeypatch):
 def test_a_view_of_fitted_rows_is_not_public():
     data = frame()
     res = fit("y1 ~ x", data)
-    for rows in (data, data.iloc[10:20], data[["x", "y1"]]):
+    for rows in (data, data.iloc[10:20], data.iloc[:, :2], *([] if COPIES else [data[["x", "y1"]]])):
         with pytest.raises(NotPrivateError, match="fitted privately"):
             res.get_prediction(rows)
     x, y, _ = columns().values()

@@ -10,13 +10,13 @@ import pytest
 
 from benchmarks.papers import store
 from privreg import datasets
-from privreg.datasets import synthetic
+from privreg.datasets import examples
 from privreg.errors import DataError, OptionError
 from privreg.schema.declarations import Schema
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = {"us_insurance": datasets.us_insurance, "ride_sharing": datasets.ride_sharing}
-BLOCK = synthetic.BLOCK
+BLOCK = examples.BLOCK
 
 
 def standardised_ols(frame: pd.DataFrame, slopes: list[str], response: str, train: int) -> tuple[np.ndarray, float]:
@@ -211,7 +211,7 @@ def test_randhie_is_the_bundled_data_and_its_schema_names_every_column():
 @pytest.mark.parametrize("name", SAMPLE)
 def test_csv_and_dataframe_agree_row_by_row(name, tmp_path):
     n = BLOCK + 100
-    path = datasets.write_csv(name.replace("_", "-"), tmp_path / "people.csv", n, seed=3, progress=False)
+    path = datasets.write(name.replace("_", "-"), tmp_path / "people.csv", n, seed=3, progress=False)
     frame = SAMPLE[name](n, seed=3)
     for column in frame.select_dtypes("category"):
         frame[column] = frame[column].astype(str)
@@ -222,7 +222,7 @@ def test_csv_and_dataframe_agree_row_by_row(name, tmp_path):
 
 @pytest.mark.parametrize("name", SAMPLE)
 def test_committed_samples_are_what_write_csv_makes(name, tmp_path):
-    path = datasets.write_csv(name, tmp_path / "sample.csv", 2000)
+    path = datasets.write(name, tmp_path / "sample.csv", 2000)
     assert path.read_bytes() == (ROOT / "data" / f"{name}_sample.csv").read_bytes()
 
 
@@ -233,7 +233,7 @@ def test_a_failed_write_leaves_the_target_as_it_was(wrong, before, tmp_path, mon
     target = tmp_path / "people.csv"
     if before is not None:
         target.write_text(before)
-    inner, seen = synthetic.frame_of, []
+    inner, seen = examples.frame_of, []
 
     def fail_on_the_second(*args, **kwargs):
         seen.append([p.stat().st_size for p in tmp_path.glob(".people.csv.*.part")])
@@ -241,9 +241,9 @@ def test_a_failed_write_leaves_the_target_as_it_was(wrong, before, tmp_path, mon
             raise wrong
         return inner(*args, **kwargs)
 
-    monkeypatch.setattr(synthetic, "frame_of", fail_on_the_second)
+    monkeypatch.setattr(examples, "frame_of", fail_on_the_second)
     with pytest.raises(type(wrong)):
-        datasets.write_csv("us_insurance", target, BLOCK + 1, progress=False)
+        datasets.write("us_insurance", target, BLOCK + 1, progress=False)
     assert len(seen) == 2
     assert len(seen[1]) == 1  # the first block had gone to the temporary file
     assert [p.name for p in tmp_path.iterdir()] == ([] if before is None else ["people.csv"])
@@ -266,7 +266,7 @@ class _Stream(io.StringIO):
 def test_progress_shows_on_a_terminal_only(terminal, progress, shown, tmp_path, monkeypatch):
     stream = _Stream(terminal)
     monkeypatch.setattr("sys.stderr", stream)
-    datasets.write_csv("ride_sharing", tmp_path / "rides.csv", 10, progress=progress)
+    datasets.write("ride_sharing", tmp_path / "rides.csv", 10, progress=progress)
     assert bool(stream.getvalue()) == shown
 
 
@@ -297,20 +297,20 @@ def test_unknown_options_list_the_choices():
 @pytest.mark.parametrize("name", ["us-insurence", "", None, 3])
 def test_write_csv_refuses_unknown_names_and_writes_nothing(name, tmp_path):
     with pytest.raises(OptionError, match="'us_insurance', 'ride_sharing'"):
-        datasets.write_csv(name, tmp_path / "x.csv", 5)
+        datasets.write(name, tmp_path / "x.csv", 5)
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("bad", [{"rows": 0}, {"rows": 5, "seed": -2}])
 def test_write_csv_refuses_bad_counts_and_writes_nothing(bad, tmp_path):
     with pytest.raises(OptionError, match="whole number"):
-        datasets.write_csv("ride_sharing", tmp_path / "x.csv", **bad)
+        datasets.write("ride_sharing", tmp_path / "x.csv", **bad)
     assert not list(tmp_path.iterdir())
 
 
 def test_write_csv_says_where_it_can_not_write(tmp_path):
     with pytest.raises(DataError, match="is a folder"):
-        datasets.write_csv("ride_sharing", tmp_path, 5)
+        datasets.write("ride_sharing", tmp_path, 5)
     with pytest.raises(DataError, match="can't write"):
-        datasets.write_csv("ride_sharing", tmp_path / "missing" / "x.csv", 5)
+        datasets.write("ride_sharing", tmp_path / "missing" / "x.csv", 5)
     assert not list(tmp_path.iterdir())

@@ -10,8 +10,8 @@ from scipy.optimize import minimize
 from scipy.stats import norm
 
 import privreg as pr
-from privreg.audit import chain
 from privreg.audit.neighbours import Row
+from privreg.audit.reports import chain_reports
 from privreg.errors import BudgetError, InferenceError, OptionError
 from privreg.families.weights import SCORE_WEIGHTS
 from privreg.privacy.conversions import gdp_delta, gdp_mu, gdp_mus
@@ -315,7 +315,7 @@ def test_sensitivity_of_a_joint_report_is_what_is_printed():
 
     def distance(v):
         rows = [Row(v[:2], v[2]), Row(v[3:5], v[5])]
-        both = [chain.reports(SCORES, plan, theta, row, 1, True)[0] for row in rows]
+        both = [chain_reports(SCORES, plan, theta, row, 1, True)[0] for row in rows]
         return -float(np.linalg.norm(both[0] - both[1]))
 
     starts = [np.array([s, s, 9.0, t, t, -9.0]) * rng.choice([-1, 1], 6) for s, t in rng.uniform(0.2, 3, (12, 2))]
@@ -330,7 +330,7 @@ def test_sensitivity_of_a_joint_report_is_what_is_printed():
 @pytest.mark.parametrize("sigma", [-1.0, 0.0, 1e-300, 2.0])
 def test_joint_reports_stay_in_their_ball(row, sigma):
     plan = joint_plan()
-    (report,) = chain.reports(SCORES, plan, np.array([0.1, 0.1, sigma]), row, 1, True)
+    (report,) = chain_reports(SCORES, plan, np.array([0.1, 0.1, sigma]), row, 1, True)
     assert np.linalg.norm(report[:2]) <= plan.bound * (1 + 1e-12)
     assert (KAPPA - C * C) / 2 - 1e-12 <= report[2] <= KAPPA / 2 + 1e-12
 

@@ -31,9 +31,11 @@ def test_they_go_on_as_results_of_this_version_do(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["means", "curves"])
-def test_means_that_were_saved_without_terms_load_with_their_numbers(name):
+def test_means_that_were_saved_without_terms_load_with_their_numbers(name, tmp_path):
     """Between 0.1 and 0.2 files had names of estimates, and places of tables, products, classes and curves."""
     res = pr.load(SAVED.with_name("saved_before_terms") / f"{name}.privreg")
+    res.save(tmp_path / "again.privreg")
+    assert str(pr.load(tmp_path / "again.privreg").summary()) == str(res.summary())
     known = json.loads((SAVED.with_name("saved_before_terms") / f"{name}.json").read_text())
     views = {view: getattr(res, view) for view in known} | {
         "histogram": lambda: res.histogram("b"),

@@ -134,3 +134,11 @@ def test_ratios_say_whose_errors_stand_beside_them():
     assert "note" not in logs.attrs
     assert "scale of logs" in repr(ratios.round(2))
     assert f" {ratios['std_error'].iloc[1]:.2f} " in repr(ratios.round(2))
+
+
+def test_what_is_not_known_is_an_empty_cell_of_a_document(res, tmp_path):
+    frame = res.tidy()
+    frame.loc[0, ["std_error", "conf_low"]] = np.nan
+    for ending in ("txt", "md", "html", "tex"):
+        frame.save(tmp_path / f"table.{ending}")
+        assert "nan" not in (tmp_path / f"table.{ending}").read_text("utf-8").lower()

@@ -12,8 +12,7 @@ import privreg as pr
 from privreg.errors import BudgetError, OptionError, SavedFileError
 from privreg.privacy.conversions import shuffled, shuffling_limit
 from privreg.privacy.ledger import Budget, Release, compose
-from privreg.results.statement import PrivacyStatement
-from privreg.results.wording import WHOLE_RECORD, closing_notes
+from privreg.results.statement import WHOLE_RECORD, PrivacyStatement, closing_notes
 from privreg.tables.diagnostics import Diagnostic
 from tests.helpers import unmarked
 

@@ -505,3 +505,11 @@ def test_every_special_character_has_an_escape():
     check_latex("% comment\n" + tex(text))
     assert tex(text).isascii()
     assert tex("plain words, 1.5 (ok)") == "plain words, 1.5 (ok)"
+
+
+def test_decimals_can_be_chosen(fitted):
+    (*_, table), _ = fitted.summary(digits=1).tables[1].data, fitted.tidy()
+    assert table[1:3] == [f"{fitted.params.iloc[-1]:.1f}", f"{fitted.bse.iloc[-1]:.1f}"]
+    assert fitted.summary(digits=5).tables[1].data[-1][4] == f"{fitted.pvalues.iloc[-1]:.5f}"
+    with pytest.raises(OptionError, match="digits"):
+        fitted.summary(digits=1.5)

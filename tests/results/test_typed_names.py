@@ -78,6 +78,14 @@ def _in_place(res, typed):
     return {typed if j == at else n: 2.0 * (j == at) for j, n in enumerate(res._fit.names)}
 
 
+def test_a_calculated_terms_name_is_said(res):
+    for typed in ("x**2 = 0", "z + x ** 2"):
+        with pytest.raises(FormulaError, match=r"x\*\*2 is called 'I\(x \*\* 2\)' there; write 'I\(x \*\* 2\) = 0'"):
+            res.t_test(typed)
+    with pytest.raises(FormulaError, match="'q' is no coefficient"):
+        res.t_test("I(x**2) = 0, q = 0")
+
+
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize(("name", "typed"), CASES)
 def test_a_coefficients_name_is_known_with_blanks_and_without(res, door, name, typed):

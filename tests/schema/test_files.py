@@ -14,7 +14,7 @@ import privreg as pr
 from privreg import datasets
 from privreg.cli.app import main
 from privreg.data.inspect import described, mismatches, template
-from privreg.datasets import synthetic
+from privreg.datasets import examples
 from privreg.errors import (
     DataError,
     MissingExtraError,
@@ -435,8 +435,8 @@ def test_data_writes_by_the_suffix_with_its_schema(name, tmp_path, monkeypatch, 
 
 
 def test_parquet_holds_the_rows_of_the_frame_a_block_a_group(tmp_path, monkeypatch):
-    monkeypatch.setattr(synthetic, "BLOCK", 1000)
-    path = datasets.write_parquet("us-insurance", tmp_path / "p.parquet", 2500, seed=3, progress=False)
+    monkeypatch.setattr(examples, "BLOCK", 1000)
+    path = datasets.write("us-insurance", tmp_path / "p.parquet", 2500, seed=3, progress=False)
     frame = datasets.us_insurance(2500, seed=3)
     found = pd.read_parquet(path)
     for column in frame:
@@ -450,8 +450,8 @@ def test_parquet_holds_the_rows_of_the_frame_a_block_a_group(tmp_path, monkeypat
 def test_a_failed_parquet_leaves_the_target_as_it_was(tmp_path, monkeypatch):
     target = tmp_path / "p.parquet"
     target.write_text("kept")
-    monkeypatch.setattr(synthetic, "BLOCK", 1000)
-    inner, seen = synthetic.frame_of, []
+    monkeypatch.setattr(examples, "BLOCK", 1000)
+    inner, seen = examples.frame_of, []
 
     def fail_on_the_second(*args, **kwargs):
         seen.append(1)
@@ -459,9 +459,9 @@ def test_a_failed_parquet_leaves_the_target_as_it_was(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return inner(*args, **kwargs)
 
-    monkeypatch.setattr(synthetic, "frame_of", fail_on_the_second)
+    monkeypatch.setattr(examples, "frame_of", fail_on_the_second)
     with pytest.raises(KeyboardInterrupt):
-        datasets.write_parquet("us_insurance", target, 2000, progress=False)
+        datasets.write("us_insurance", target, 2000, progress=False)
     assert target.read_text() == "kept"
     assert [p.name for p in tmp_path.iterdir()] == ["p.parquet"]
 

@@ -171,7 +171,7 @@ def test_fits_start_at_each_interval_s_own_hazard(rates) -> None:
     data = people(50, 20_000, base=rates)
     stream = begin(FIT(FORMULA, **HOW)._spec, FitOptions(), None, 1, len(data))
     stream.update(data)
-    stream._so_far()
+    stream._results()
     plan, first = stream._run.plan, next(p.state for p in stream._run.chain.history if p.state.role == "approach")
     rows = np.tile(np.append(1.0, np.zeros(plan.d - 1)), (3, 1))
     rows[:, list(plan.levels)] = np.where(np.eye(3)[:, 1:] > 0.0, plan.highs[1], plan.lows[1])
@@ -343,7 +343,7 @@ def states(n: int = 1_500) -> list[tuple[object, object]]:
     """Plan and state of each round of a curator's fit."""
     stream = begin(FIT(FORMULA, **{**HOW, "mu": 1})._spec, FitOptions(), None, 1, n)
     stream.update(people(11, n))
-    stream._so_far()
+    stream._results()
     return [(stream._run.plan, p.state) for p in stream._run.chain.history if p.state.role != "over"]
 
 
@@ -380,7 +380,7 @@ def test_audits_try_pairs_as_far_from_each_other_as_bounds_let_them_be() -> None
     for formula in (FORMULA, "Surv(months, end, [6, 12, 24]) ~ 1"):
         stream = begin(FIT(formula, **{**HOW, "mu": 1, "trust": "two_collectors"})._spec, FitOptions(), None, 1, 3_000)
         stream.update(people(11, 3_000))
-        trials = list(reports.trials(stream._so_far().privacy.mechanics, Budget.declare(1.0)))
+        trials = list(reports.trials(stream._results().privacy.mechanics, Budget.declare(1.0)))
         farthest = {t.report: t.distance for t in reversed(trials)}
         assert max(farthest.values()) <= 1.0 + 1e-9
         assert min(farthest[f"sum, {role}"] for role in ("clamping", "location", "moments")) > 0.9

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -15,12 +14,12 @@ import numpy as np
 from privreg.base.arrays import Array, Ints
 from privreg.collector.aggregate import rounds
 from privreg.collector.aggregate.curvature import floored, level, pooled
-from privreg.collector.aggregate.estimate import Estimated, estimate
+from privreg.collector.aggregate.estimate import estimate
 from privreg.collector.aggregate.lengths import paid
 from privreg.collector.aggregate.plan import Plan, Progress
 from privreg.collector.aggregate.report import sd, steps
 from privreg.families.measures import Measure, summarise
-from privreg.families.scores import REACH, Gauge
+from privreg.families.scores import REACH
 
 DOUBT: Final = 6.5  # Standard deviations of noise by which a mean report may be longer than any report is
 
@@ -54,38 +53,69 @@ def begin(plan: Plan) -> Chain:
 
 
 def closed(plan: Plan, chain: Chain, batch: Batch | None) -> Chain:
-    """Take in the open batch's sum, None if it was lost, and make the next state."""
-    progress, state = chain.progress, chain.progress.state
+    """Take in the open batch's sum, None if it was lost, and make the next state; after the main round of measures."""
+    progress, state, again = chain.progress, chain.progress.state, plan.noise.again
     came, more = ((), False) if batch is None else (batch.silos, batch.more)
-    following = partial(advance, plan, progress, came=came, more=more)
-    noise = math.inf if plan.noise.again else sd(plan, state)  # a curator makes no sum that no reports can have
+    here = plan._replace(noise=plan.noise._replace(came=came))
+
+    def following(total: Array, count: int) -> Progress:
+        held = (*progress.held, count)
+        if state.role == "measures":
+            gauged = (*progress.gauged, (here.noise.whole(total), count, sd(here, state)))
+            role = "over" if again else "measures"
+            return progress._replace(state=state._replace(number=state.number + 1, role=role), held=held, gauged=gauged)
+        out = rounds.advance(here, progress, total, count)
+        if state.role != "main":
+            return paid(plan, out)
+        if more:  # groups of clusters answer one state, with a sum each
+            return out
+        ask, measure = again and not progress.last, plan.measured and (again or out.over >= plan.rows - plan.measured)
+        if not ask and not measure:
+            return out._replace(state=out.state._replace(role="over")) if again else out
+        found = estimate(plan, out)
+        assert found is not None
+        if ask:
+            return paid(plan, rounds.asked_again(plan, out, found.theta, found.scale))
+        # limits to which residuals and responses are clipped, by the estimated residual scale and second moments
+        gauge, rules = plan.gauge, plan.rules
+        assert gauge is not None
+        if rules.scoring.censored:
+            gauge = gauge._replace(residual=found.scale, centre=plan.y_low, y_max=plan.y_high)
+        elif rules.link == "identity":
+            one, second, scale = np.linalg.inv(found.rows)[0], out.known.mean, found.scale
+            if not rules.scaled:  # second moments of rows that were shortened say too little: squared scores say more
+                matrices, noises, people = zip(*((s.square, s.sds[2], s.people) for s in found.rounds), strict=True)
+                squares, noise, _ = pooled(matrices, noises, people, plan.square**2)
+                mean = math.sqrt(level(squares, noise, plan.square, plan.unsure))
+                scale = max(out.state.scale, mean * out.seen[-1].state.threshold(rules) / rules.top)
+            centre = float(one @ second @ found.theta)
+            spread = math.sqrt(max(float(found.theta @ second @ found.theta) - centre**2, 0.0) + scale**2)
+            gauge = gauge._replace(residual=REACH * scale, spread=REACH * spread, centre=centre)
+        return paid(plan, out._replace(state=out.state._replace(role="measures", theta=found.theta, gauge=gauge)))
+
+    noise = math.inf if again else sd(plan, state)  # a curator makes no sum that no reports can have
     return taken(chain, batch, unit=steps(plan, state).unit, noise=noise, advance=following)
 
 
 def taken(
-    chain: Chain,
-    batch: Batch | None,
-    *,
-    unit: float,  # Norm of the longest report, in whole numbers
-    noise: float,  # Sd of the sum's noise over it
-    advance: Callable[[Array, int], Progress]
-    | None,  # Next state, of the sum over `unit` and its people; None: the same
+    chain: Chain, batch: Batch | None, *, unit: float, noise: float, advance: Callable[[Array, int], Progress] | None
 ) -> Chain:
-    """The chain after a batch.
+    """The chain after a batch. `advance` makes the next state of a sum over `unit` and its people; None: the same.
 
-    A sum whose mean is longer than reports can be, by more than its noise, is left out, and so is a batch that was
-    lost, None: the next state asks the same of other people.
+    `unit` is the norm of the longest report, in whole numbers, and `noise` the sd of the sum's noise over it. A sum
+    whose mean is longer than reports can be, by more than its noise, is left out, and so is a batch that was lost,
+    None: the next state asks the same of other people.
     """
     progress, lost = chain.progress, batch is None
     batch = batch or Batch(0, np.zeros(0, dtype=np.int64))
     public = batch.total / unit
     if lost or float(np.linalg.norm(public)) > batch.people + noise * (math.sqrt(len(public)) + DOUBT):
         chain, advance = chain._replace(refused=(*chain.refused, len(chain.batches))), None
-    if advance is None:
+    if advance is not None:
+        after = advance(public, batch.people)
+    else:
         state = progress.state._replace(number=progress.state.number + 1)
         after = progress._replace(state=state, held=(*progress.held, batch.people))
-    else:
-        after = advance(public, batch.people)
     return chain._replace(history=(*chain.history, after), batches=(*chain.batches, batch))
 
 
@@ -93,56 +123,7 @@ def ends(plan: Plan, chain: Chain) -> int | None:
     """Reports that close the open batch; None of the last round, which stays open."""
     if chain.progress.state.role == ("measures" if plan.measured else "main"):
         return None
-    return rounds.people(plan, chain.progress)
-
-
-def advance(
-    plan: Plan, progress: Progress, total: Array, count: int, *, came: tuple[int, ...] = (), more: bool = False
-) -> Progress:
-    """Take in a round's noised sum, and publish the state of the next; after the main round that of measures.
-
-    `came` are records by silo, where there are silos, and `more` says that other groups' sums of this round follow.
-    Other parameters and the result are those of `rounds.advance`.
-    """
-    state, held = progress.state, (*progress.held, count)
-    here = plan._replace(noise=plan.noise._replace(came=came))
-    if state.role == "measures":
-        gauged = (*progress.gauged, (here.noise.whole(total), count, sd(here, state)))
-        role = "over" if plan.noise.again else "measures"
-        return progress._replace(state=state._replace(number=state.number + 1, role=role), held=held, gauged=gauged)
-    out = rounds.advance(here, progress, total, count)
-    if state.role != "main":
-        return paid(plan, out)
-    if more:  # groups of clusters answer one state, with a sum each
-        return out
-    if plan.noise.again and not progress.last:
-        found = estimate(plan, out)
-        assert found is not None
-        return paid(plan, rounds.asked_again(plan, out, found.theta, found.scale))
-    if plan.measured and (plan.noise.again or out.over >= plan.rows - plan.measured):
-        found = estimate(plan, out)
-        assert found is not None
-        gauge = _widths(plan, out, found)
-        return paid(plan, out._replace(state=out.state._replace(role="measures", theta=found.theta, gauge=gauge)))
-    return out._replace(state=out.state._replace(role="over")) if plan.noise.again else out
-
-
-def _widths(plan: Plan, progress: Progress, found: Estimated) -> Gauge:
-    """Limits to which residuals and responses are clipped, by the estimated residual scale and second moments."""
-    assert plan.gauge is not None
-    if plan.rules.scoring.censored:
-        return plan.gauge._replace(residual=found.scale, centre=plan.y_low, y_max=plan.y_high)
-    if not plan.rules.linear:
-        return plan.gauge
-    one, second, scale = np.linalg.inv(found.rows)[0], progress.known.mean, found.scale
-    if not plan.rules.scaled:  # second moments of rows that were shortened say too little: squared scores say more
-        matrices, noises, people = zip(*((s.square, s.sds[2], s.people) for s in found.rounds), strict=True)
-        squares, noise, _ = pooled(matrices, noises, people, plan.square**2)
-        mean = math.sqrt(level(squares, noise, plan.square, plan.unsure))
-        scale = max(progress.state.scale, mean * progress.seen[-1].state.threshold(plan.rules) / plan.rules.top)
-    centre = float(one @ second @ found.theta)
-    spread = math.sqrt(max(float(found.theta @ second @ found.theta) - centre**2, 0.0) + scale**2)
-    return plan.gauge._replace(residual=REACH * scale, spread=REACH * spread, centre=centre)
+    return plan.people(chain.progress)
 
 
 def measured(plan: Plan, progress: Progress, unit: float) -> tuple[Measure, ...]:

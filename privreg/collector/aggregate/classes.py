@@ -10,7 +10,6 @@ import numpy as np
 from privreg.base.arrays import Array, Ints
 
 LEAST_CLASS: Final = 0.05  # Share of a class, relative to an even one, at least: noise may make it none, or less
-
 ROOT2: Final = math.sqrt(2.0)
 
 

@@ -15,30 +15,12 @@ from privreg.base.arrays import Array, Flags
 from privreg.collector.aggregate.classes import expected, points
 from privreg.collector.aggregate.curvature import Curvature, floored, grouped, sampled, unequal
 from privreg.collector.aggregate.plan import Plan, Progress, Rules, State, Summed
-from privreg.collector.aggregate.rounds import WINDOWS
 from privreg.collector.estimation.curvature import SPREAD
 from privreg.families.scores import scoring_of
 from privreg.protocol.plans import Shape
 
 NORMAL: Final = 2_000  # Normal errors, at even quantiles, of which steps are off
 FARTHEST: Final = 2.0  # Thresholds up to which steps are known; further ones are marked
-
-
-class Turned(NamedTuple):
-    """A round in the last one's coordinates."""
-
-    theta: Array
-    score: Array  # Times the threshold
-    slope: Array
-    square: Array
-    noise: Array  # Covariance of the score
-    beyond: Array
-    steep: float
-    lean: Array
-    lean_sd: float
-    people: float  # That sampling varies by
-    wider: float  # Mean square by which noise grew in turning
-    sds: tuple[float, float, float, float, float]
 
 
 class Rounds(NamedTuple):
@@ -50,7 +32,7 @@ class Rounds(NamedTuple):
     summed: tuple[Summed, ...]  # Those whose thresholds are within a factor 1.5 of the last one's
     narrow: tuple[Summed, ...]  # Those of them that say the residual scale, by the narrowest window
     c: float
-    turned: list[Turned]
+    turned: list[Summed]
 
     @property
     def again(self) -> bool:
@@ -73,18 +55,29 @@ class Rounds(NamedTuple):
         return self.again and not self.main.any()
 
     def at(self, c: float) -> Rounds:
-        """The rounds at another common threshold."""
-        return self._replace(c=c, turned=[_turn(self.plan, s, self.last.rows, c) for s in self.summed])
-
-
-def similar(plan: Plan, progress: Progress) -> Rounds:
-    """Rounds of scores whose thresholds differ from the last one's by little: others estimate something else."""
-    # a state of measures is that of the estimate
-    last = progress.state if progress.state.gauge is None else progress.seen[-1].state
-    c = progress.seen[-1].state.threshold(plan.rules)
-    summed = tuple(s for s in progress.seen if abs(math.log(s.state.threshold(plan.rules) / c)) < WINDOWS[1])
-    least = min(s.state.window for s in summed)
-    return Rounds(plan, progress, last, summed, tuple(s for s in summed if s.state.window == least), c, []).at(c)
+        """The rounds in common coordinates, scores at a common threshold, squares about their mean: Equation (12)."""
+        turned = []
+        for s in self.summed:
+            by, own, d = self.last.rows @ np.linalg.inv(s.state.rows), s.state.threshold(self.plan.rules), len(s.score)
+            by = by if d == len(by) else np.kron(np.eye(d // len(by)), by)
+            square = s.square - s.products
+            square[:d, :d] += s.products_noise * np.eye(d)
+            wide = np.eye(len(square))
+            wide[:d, :d] = by
+            noise = (own * s.sds[0]) ** 2 + ((c - own) * s.sds[3] if c != own else 0.0) ** 2
+            one = s._replace(
+                theta=np.asarray(np.linalg.solve(by.T, s.state.theta), dtype=np.float64),
+                score=by @ (own * s.score + (c - own) * s.beyond),
+                slope=by @ s.slope @ by.T,
+                square=wide @ square @ wide.T,
+                noise=noise * by @ by.T,
+                beyond=by @ s.beyond,
+                lean=by @ s.lean,
+                people=self.plan.noise._replace(came=s.counts).precise if s.counts else s.people,
+                wider=float((by**2).sum()) / len(by),
+            )
+            turned.append(one)
+        return self._replace(c=c, turned=turned)
 
 
 def differing(rounds: Rounds) -> Array:
@@ -93,30 +86,6 @@ def differing(rounds: Rounds) -> Array:
         return unequal(rounds.plan, rounds.summed)
     far = np.linalg.norm(rounds.places - rounds.last.theta, axis=1)
     return np.asarray(far / (rounds.c * rounds.plan.rules.bend))
-
-
-def _turn(plan: Plan, s: Summed, rows: Array, common: float) -> Turned:
-    """A round's sums in other coordinates, scores at the common threshold, squares about their mean: Equation (12)."""
-    by, c = rows @ np.linalg.inv(s.state.rows), s.state.threshold(plan.rules)
-    by, d = by if len(s.score) == len(by) else np.kron(np.eye(len(s.score) // len(by)), by), len(s.score)
-    square = s.square - s.products
-    square[:d, :d] += s.products_noise * np.eye(d)
-    wide = np.eye(len(square))
-    wide[:d, :d] = by
-    return Turned(
-        theta=np.asarray(np.linalg.solve(by.T, s.state.theta), dtype=np.float64),
-        score=by @ (c * s.score + (common - c) * s.beyond),
-        slope=by @ s.slope @ by.T,
-        square=wide @ square @ wide.T,
-        noise=((c * s.sds[0]) ** 2 + ((common - c) * s.sds[3] if common != c else 0.0) ** 2) * by @ by.T,
-        beyond=by @ s.beyond,
-        steep=s.steep,
-        lean=by @ s.lean,
-        lean_sd=s.lean_sd,
-        people=plan.noise._replace(came=s.counts).precise if s.counts else s.people,
-        wider=float((by**2).sum()) / len(by),
-        sds=s.sds,
-    )
 
 
 class Bend(NamedTuple):
@@ -131,30 +100,29 @@ class Bend(NamedTuple):
 def bend(rounds: Rounds, curved: Curvature, alone: Array) -> Bend:
     """Choose how scores change on the way to an estimate.
 
-    Scores of the same rows, or that hardly bend, are straight but for several predictors; others are on secants. What
-    is left is the square of the way at most if slopes change by as much in a threshold as they are: Equation (32).
+    Scores of the same rows, or that hardly bend, are straight but for several predictors (22); others are on secants.
+    What is left is the square of the way at most if slopes change by as much in a threshold as they are: Equation (32).
     """
-    plan, places, d, height = rounds.plan, rounds.places, rounds.plan.size, curved.level
+    plan, places, d, height, last = rounds.plan, rounds.places, rounds.plan.size, curved.level, rounds.last
     unlike = unequal(plan, rounds.summed)
 
     def distance(theta: Array) -> Array:
         return np.asarray(np.square(places - theta).sum(axis=1))
 
-    def straight(_: Array) -> tuple[Array, Array]:
-        return np.zeros((len(places), d)), curved.mean
-
     def squared(theta: Array, c: float) -> Array:
         return np.asarray((0.5 * height / (c * plan.rules.bend) * distance(theta)) ** 2 / d)
 
-    added: Callable[[Array], tuple[Array, Array]]
+    def straight(_: Array) -> tuple[Array, Array]:
+        return np.zeros((len(places), d)), curved.mean
+
     if plan.rules.scoring.curved and not rounds.again:
         rough = np.array([t.sds[1] * t.wider for t in rounds.turned])
         noise = rough**2 + 2.0 * height**2 / np.array(sampled(plan, rounds.summed))
         rows, slopes = [s.state.rows for s in rounds.summed], np.array([t.slope for t in rounds.turned])
         alike = np.array([[float(np.array_equal(a, b)) for b in rows] for a in rows])
         parts, c = 1.0 / alone / (1.0 / alone).sum(), rounds.c * plan.rules.bend
-        one = np.linalg.inv(rounds.last.rows)[0] if plan.rules.link == "log" else np.zeros(d)
-        added, unsure = secants(slopes, noise, places, alike, parts, rounds.last, c, curved.mean, curved.pooled, one)
+        one = np.linalg.inv(last.rows)[0] if plan.rules.link == "log" else np.zeros(d)
+        added, unsure = secants(slopes, noise, places, alike, parts, last, c, curved.mean, curved.pooled, one)
         if not one.any():
             return Bend(added, lambda theta, _: unsure(theta))
         # third moments; where people are followed ends at another time at other states, all of a bend is unknown
@@ -166,24 +134,16 @@ def bend(rounds: Rounds, curved: Curvature, alone: Array) -> Bend:
             return np.asarray(unsure(theta) + (0.5 * size / (c * plan.rules.bend)) ** 2 / d)
 
         return Bend(added, unknown)
-    added = straight
-    if plan.rules.blocks > 1:
-        added = _by_classes(rounds, curved)
-    return Bend(added, squared if rounds.again else lambda theta, _: (height * unlike) ** 2 * distance(theta) / d)
-
-
-def _by_classes(rounds: Rounds, curved: Curvature) -> Callable[[Array], tuple[Array, Array]]:
-    """Scores of several predictors at an estimate, beside those on the slope A, and the slope there: Equation (22).
-
-    Within one threshold of the last state: farther off it is unreliable. Half of A is kept.
-    """
-    last, places, known, reach = rounds.last, rounds.places, rounds.progress.known, rounds.plan.reach
+    variances = squared if rounds.again else lambda theta, _: (height * unlike) ** 2 * distance(theta) / d
+    if plan.rules.blocks == 1:
+        return Bend(straight, variances)
     root = np.linalg.cholesky(curved.mean)
-    z, weight = points(known.mean, np.linalg.inv(last.rows)[0], reach)
+    z, weight = points(rounds.progress.known.mean, np.linalg.inv(last.rows)[0], plan.reach)
     there = [expected(last.classes, place, z, weight) for place in places]
     steep = sum(w * slope for w, (_, slope) in zip(curved.shares, there, strict=True))
 
-    def added(theta: Array) -> tuple[Array, Array]:
+    def by_classes(theta: Array) -> tuple[Array, Array]:
+        """Within one threshold of the last state: farther off the slope is unreliable. Half of A is kept."""
         move = theta - last.theta
         near = last.theta + move / max(1.0, float(np.linalg.norm(move)))
         score, slope = expected(last.classes, near, z, weight)
@@ -191,7 +151,7 @@ def _by_classes(rounds: Rounds, curved: Curvature) -> Callable[[Array], tuple[Ar
         more = root @ floored(back, -0.5) @ root.T
         return score - np.array([one for one, _ in there]) - (near - places) @ steep - more @ theta, curved.mean + more
 
-    return added
+    return Bend(by_classes, variances)
 
 
 def secants(

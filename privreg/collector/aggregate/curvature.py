@@ -27,14 +27,13 @@ class Curvature(NamedTuple):
 
 
 def curvature(
-    plan: Plan,
-    progress: Progress,
-    slopes: Sequence[Array],
-    noises: Sequence[float],
-    people: Sequence[float],
-    far: Array | float = 0.0,
+    plan: Plan, progress: Progress, rounds: Sequence[Summed], people: Sequence[float], far: Array | float = 0.0
 ) -> Curvature:
-    """Curvature between rounds' slopes, pooled by precision, and what is known of covariates: Equation (9)."""
+    """Curvature between rounds' slopes, pooled by precision, and what is known of covariates: Equation (9).
+
+    Rounds differ by the sampling of so many `people`, and slopes by the share `far`, see `pooling`.
+    """
+    slopes, noises = [s.slope for s in rounds], [s.sds[1] * s.wider for s in rounds]
     reference = height = progress.filled * plan.rules.slope
     for _ in range(1 + int(plan.rules.unsure > 1.0)):  # where the reference says little sampling is by the level found
         mean, noise, shares = pooled(slopes, noises, people, height**2, far)
@@ -47,9 +46,8 @@ def pooling(
 ) -> tuple[Array, float]:
     """Shares by which rounds' matrices are pooled, and the sd of an entry then: of noise and of sampling.
 
-    `square` is the mean square of what multiplies z z', or at least the square of its mean. For normal z an entry off
-    the diagonal, which counts √2 times, has this mean square, one on it up to thrice: about twice. `far` is the share
-    by which slopes may differ from that at the estimate, as states are so many thresholds away from it.
+    `square` is the mean square of what multiplies z z', or at least the square of its mean: for normal z an entry has
+    it once to three times, about twice. `far` is the share by which slopes may differ from that at the estimate.
     """
     alone = np.square(noises) + 2.0 * square / np.array(people)
     precision = 1.0 / (alone + square * np.square(far))

@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 from privreg.base.arrays import Array
 from privreg.collector.aggregate import common, extra
 from privreg.collector.aggregate.classes import against_first
-from privreg.collector.aggregate.common import Rounds, Turned, differing, similar
+from privreg.collector.aggregate.common import Rounds, differing
 from privreg.collector.aggregate.curvature import (
     Curvature,
     curvature,
@@ -29,18 +29,14 @@ from privreg.collector.aggregate.rounds import LEAP, WINDOWS
 from privreg.collector.estimation.curvature import SPREAD
 
 STUDENT: Final = 1.21  # (z² + 1)/4 at 95%, of the expansion of Student's t by one over its degrees of freedom
-
 UNEVEN: Final = 0.5  # Sd of squared scores' shape about that of slopes, relative to their mean, of a curator's sums
-
 LOST: Final = 3.0
 """Sds of an entry that the curvature of any direction has at least; below four it is marked. With 2 or 4 coverage of
 unmarked rows is within a point of that with 3, and marks differ by less than two points."""
-
 LIKELY: Final = 2.0  # Sds by which a score must be short of that, for records not to be taken for such
 PERFECT: Final = 0.5  # Of the score that perfect prediction would have: one is nearer to it than to 0
 STEP: Final = 1e-4  # Of slopes by differences
 FLAT: Final = 1e-6  # Of a slope, relative to that at the state, below which it is none
-
 PASSES: Final = 6
 """Times that estimate, threshold and weights of rounds follow from each other: the last moves it by under 0.01 sds."""
 
@@ -140,41 +136,48 @@ class _Root(NamedTuple):
     bent: Array  # Variances of scores because they bend, shape (rounds,)
     bend: common.Bend
     step: Array  # Last step there, of coefficients and a parameter together
+    model: extra.Model | None
+    lacking: Array  # Scores that rounds lack beside the last one as other rows count whole, b_k of (14)
+    left: Array  # And any score if those of long rows are one sd, along each number: Equation (48); shape (k, d)
 
 
 def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     """Combine all rounds of scores, of the same rows by Equation (32); None before there is one."""
     if not progress.seen:
         return None
-    rounds = similar(plan, progress)  # (12)
-    curved = _curvature(rounds)  # (9)
+    # rounds whose thresholds differ from the last one's by little: others estimate something else
+    last = progress.state if progress.state.gauge is None else progress.seen[-1].state  # else that of the estimate
+    c = progress.seen[-1].state.threshold(plan.rules)
+    summed = tuple(s for s in progress.seen if abs(math.log(s.state.threshold(plan.rules) / c)) < WINDOWS[1])
+    narrow = tuple(s for s in summed if s.state.window == min(s.state.window for s in summed))
+    rounds = Rounds(plan, progress, last, summed, narrow, c, []).at(c)  # (12)
+    # curvature A, between pooled slopes and second moments of covariates: (9)
+    people = sampled(plan, rounds.summed)
+    curved = curvature(plan, progress, rounds.turned, people, differing(rounds))
+    curved = curved._replace(mean=floored(curved.mean, LOST * math.sqrt(float(curved.variances.mean()))))
     model = extra.modelled(rounds, curved.mean) if plan.rules.scoring.extra and plan.mu < MOST_MU else None  # (61)
     rounds = rounds if model is None else model.rounds
     squares, height = _squares(rounds, curved.level)  # (30), (37)
+    # variance v/m_k + σ_k² of a number of each round's score, the diagonal of (14)
+    variances = height * rounds.c**2 / np.array(people) + [float(np.trace(t.noise)) / plan.size for t in rounds.turned]
+    if plan.clusters and rounds.main.any():  # rounds before hold people of all clusters: they give start and slope
+        variances = np.where(rounds.main, variances, np.inf)
     x = np.linalg.inv(rounds.last.rows)
     second = x @ curved.mean[: plan.d, : plan.d] @ x.T  # of columns, weighted by curvature
-    variances = _variances(rounds, height)
-    lacking, left = _lacking(rounds, second, rounds.c * math.sqrt(height))  # (48)
-    bend = common.bend(rounds, curved, variances)  # (13), (22) or (39)
-    root = _solve(rounds, curved, bend, variances, lacking, model)  # (13), (14)
+    root = _solve(rounds, curved, variances, second, rounds.c * math.sqrt(height), model)  # (13), (14), (22), (39)
     more, slope = root.bend.added(root.theta)
-    unknown = _unknown(root, curved, lacking, left)  # (17), (31), (48)
-    learned = _Learned(root.scale, 1.0, 0.0, np.zeros(len(root.theta)))
-    if model is not None:
-        learned = _learned(model, root.theta)  # (61)
-    by_scale = _by_scale(root, slope, learned, model) if plan.rules.cornered else None  # (16)
-    if by_scale is not None:
-        slope = slope + by_scale.tied
+    scale, vague, beside, meat = root.scale, 0.0, None, np.zeros_like(squares)
+    if plan.rules.cornered or plan.rules.scoring.extra:
+        learned = _Learned(scale, 1.0, 0.0, np.zeros(len(x))) if model is None else _learned(model, root.theta)  # (61)
+        found, tied, meat = _beside(root, slope, learned)  # (16), (60)
+        scale, vague, slope = learned.scale, learned.vague, slope + tied
+        beside = found if plan.rules.scoring.extra else None
     bread = np.asarray(np.linalg.inv(slope))
-    beside = _beside(root, by_scale, learned, model) if plan.rules.scoring.extra else None  # (60)
-    if beside is not None:
-        unknown = unknown + learned.vague * np.outer(beside.by, beside.by)
-    covariance = _covariance(root, curved, bread, squares, by_scale, unknown, beside)  # (15)
+    covariance, unknown = _covariance(root, curved, bread, squares, meat, vague, beside)  # (15), (17), (31), (48)
     lines, moves, wider = _moves(root, second, covariance)  # (38), (43)
     at, main = root.rounds.turned, rounds.main
     each = np.array([bread @ (curved.mean @ t.theta - t.score - m) for t, m in zip(at, more, strict=True)])
-    asked = [t for t, s in zip(at, rounds.summed, strict=True) if s.state.role == "main"]
-    asked = [t for t in asked if (t.theta == at[-1].theta).all()]
+    asked = [t for t in at if t.state.role == "main" and (t.theta == at[-1].theta).all()]
     finite, ends = _finite(plan, rounds.last, asked, curved.mean, squares)  # (41)
     return Estimated(
         rows=rounds.last.rows,
@@ -189,7 +192,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         threshold=rounds.c * plan.rules.bend,
         bread=bread,
         spread=curved.variances,
-        scale=learned.scale,
+        scale=scale,
         beside=beside,
         classes=rounds.last.classes,
         each=each[main],
@@ -197,20 +200,9 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         unknown=bread @ unknown @ bread.T,
         finite=finite,
         ends=ends,
-        left=left,
+        left=root.left,
         step=root.step,
     )
-
-
-def _curvature(rounds: Rounds) -> Curvature:
-    """Curvature A, between pooled slopes and second moments of covariates, floored: Equation (9).
-
-    Slopes are pooled by precision, 1/(σ² + 2a²/m) of an entry.
-    """
-    slopes, noises = [t.slope for t in rounds.turned], [t.sds[1] * t.wider for t in rounds.turned]
-    people = sampled(rounds.plan, rounds.summed)
-    found = curvature(rounds.plan, rounds.progress, slopes, noises, people, differing(rounds))
-    return found._replace(mean=floored(found.mean, LOST * math.sqrt(float(found.variances.mean()))))
 
 
 def _squares(rounds: Rounds, slope: float) -> tuple[Array, float]:
@@ -229,7 +221,9 @@ def _squares(rounds: Rounds, slope: float) -> tuple[Array, float]:
     far = np.hypot(differing(rounds), unequal(plan, rounds.summed))
     square, noise, _ = pooled([t.square for t in rounds.turned], noises, people, plan.square**2, far)
     height = level(square[:d, :d], noise, model, plan.unsure, least)
-    prior = np.full((plan.d, plan.d), (UNEVEN if again else SPREAD) ** 2 + plan.alike**2)
+    # largest relative difference of the squared score along one direction from the mean of all: Equation (30)
+    alike = (plan.alone - 1.0) * (plan.d - 1.0) / (plan.alone + plan.d - 1.0)
+    prior = np.full((plan.d, plan.d), (UNEVEN if again else SPREAD) ** 2 + alike**2)
     about = rounds.progress.known.mean if again else np.eye(plan.d)
     known = rounds.progress.known._replace(mean=about, variances=prior)
     squares, variances = posterior(square[:d, :d], noise, known.whole, height)
@@ -238,63 +232,43 @@ def _squares(rounds: Rounds, slope: float) -> tuple[Array, float]:
     return squares * rounds.c**2, height
 
 
-def _variances(rounds: Rounds, height: float) -> Array:
-    """Variance v/m_k + σ_k² of a number of each round's score, shape (rounds,): the diagonal of Equation (14).
-
-    Of clusters rounds before the main one hold people of all of them: they give the start and the slope alone.
-    """
-    sampling = height * rounds.c**2 / np.array(sampled(rounds.plan, rounds.summed))
-    variances = sampling + [float(np.trace(t.noise)) / rounds.plan.size for t in rounds.turned]
-    return np.where(rounds.main, variances, np.inf) if rounds.plan.clusters and rounds.main.any() else variances
-
-
-def _lacking(rounds: Rounds, second: Array, sd: float) -> tuple[Array, Array]:
-    """Scores that rounds lack beside the last one as other rows count whole in them, b_k of (14); shape (rounds,).
-
-    And what any score may lack if scores of long rows are one `sd`, along each number, shape (k, d): Equation (48).
-    It is no more than lengths that were looked at leave, and there is none where no row is long, or without noise.
-    """
-    plan, last, seen = rounds.plan, rounds.last, rounds.progress.lost
-    if plan.like is not None or plan.extremes or plan.mu >= MOST_MU:
-        return np.zeros(len(rounds.summed)), np.zeros((0, plan.d))
-    by = [missed(plan, second, s.state.rows, np.array([s.state.reach(plan) ** 2]))[0] for s in rounds.summed]
-    lacking = sd * (np.array(by) - by[-1]).max(axis=1)
-    x = np.linalg.inv(last.rows)
-    early = missed(plan, x @ rounds.progress.known.mean @ x.T, last.rows, np.array([last.reach(plan) ** 2]))[0]
-    most = np.minimum(np.maximum(by[-1], early), seen[2] if seen else math.inf)
-    ways = lines(plan, second, last.rows)[0]
-    sizes = np.maximum(np.linalg.norm(ways, axis=1, keepdims=True), 1e-300)
-    return lacking, ways / sizes * sd * most[:-1, None]
-
-
 def _solve(
-    rounds: Rounds,
-    curved: Curvature,
-    bend: common.Bend,
-    variances: Array,
-    lacking: Array,
-    model: extra.Model | None,
+    rounds: Rounds, curved: Curvature, variances: Array, second: Array, sd: float, model: extra.Model | None
 ) -> _Root:
     """Root of Σ w_k {g_k + A(θ − θ_k) + r_k(θ)}, Equations (13), (22) and (39), with weights w of (14).
 
-    Scores with a threshold are at that of the estimate's scale, (12), so that both follow from each other.
+    Scores with a threshold are at that of the estimate's scale, (12), so that both follow from each other. What scores
+    may lack if those of long rows are one `sd` is no more than lengths that were looked at leave, and there is none
+    where no row is long, or without noise: Equation (48).
     """
-    plan, rules, places, theta = rounds.plan, rounds.plan.rules, rounds.places, rounds.last.theta
-    scale = _scale(plan, rounds.narrow, rounds.last.rows, theta) if rules.scaled else 1.0
+    plan, rules, places, last = rounds.plan, rounds.plan.rules, rounds.places, rounds.last
+    lacking, left, progress = np.zeros(len(rounds.summed)), np.zeros((0, plan.d)), rounds.progress
+
+    def lacks(moments: Array, state: State) -> Array:
+        return np.asarray(missed(plan, moments, state.rows, np.array([state.reach(plan) ** 2]))[0])
+
+    if plan.like is None and not plan.extremes and plan.mu < MOST_MU:
+        by, x = np.array([lacks(second, s.state) for s in rounds.summed]), np.linalg.inv(last.rows)
+        most = np.maximum(by[-1], lacks(x @ progress.known.mean @ x.T, last))
+        most = np.minimum(most, progress.lost[2] if progress.lost else math.inf)
+        ways = lines(plan, second, last.rows)[0]
+        sizes = np.maximum(np.linalg.norm(ways, axis=1, keepdims=True), 1e-300)
+        lacking, left = sd * (by - by[-1]).max(axis=1), ways / sizes * sd * most[:-1, None]
+    theta, bend, known = last.theta, common.bend(rounds, curved, variances), float(curved.variances.mean())
+    scale = _scale(plan, rounds.narrow, last.rows, theta) if rules.scaled else 1.0
     weights = 1.0 / variances / (1.0 / variances).sum()
     tied, step = np.zeros_like(curved.mean), np.zeros(len(theta))
     for _ in range(PASSES):
         if rules.cornered and model is not None:  # a parameter that moves with the estimate: both in one step
             scale, *_, leaning = _learned(model, theta)
-            by = rules.ratio * scale * sum(w * t.beyond for w, t in zip(weights, rounds.turned, strict=True))
+            by_scale = rules.ratio * scale * sum(w * t.beyond for w, t in zip(weights, rounds.turned, strict=True))
             if not rounds.again:  # rows that answer again are asked near the estimate
                 bend = bend._replace(added=extra.added(model, curved.mean, weights, scale))
-                by = by + weights @ extra.bent(model, theta, scale).by
-            tied = extra.tied(bend.added(theta)[1], by, leaning, extra.WALKING)
+                by_scale = by_scale + weights @ extra.bent(model, theta, scale).by
+            tied = extra.tied(bend.added(theta)[1], by_scale, leaning, extra.WALKING)
         elif rules.cornered:
-            scale = _scale(plan, rounds.narrow, rounds.last.rows, theta)
-        if rules.cornered:
-            rounds = rounds.at(rules.ratio * scale)
+            scale = _scale(plan, rounds.narrow, last.rows, theta)
+        rounds = rounds.at(rules.ratio * scale) if rules.cornered else rounds
         by_slope = [curved.mean @ t.theta - t.score for t in rounds.turned]
         more, slope = bend.added(theta)
         steps = sum(w * one for w, one in zip(weights, by_slope, strict=True))
@@ -303,70 +277,46 @@ def _solve(
         step = found - theta if model is not None and rules.cornered else step
         theta = theta + (found - theta) / far if tied.any() and far > 1.0 else found
         bent = bend.variances(theta, rounds.c)
-        weights = _weights(variances + bent, places - theta, float(curved.variances.mean()), lacking)
-    return _Root(theta, weights, rounds, scale, bent, bend, step)
+        weights = _weights(variances + bent, places - theta, known, lacking)
+    return _Root(theta, weights, rounds, scale, bent, bend, step, model, lacking, left)
 
 
-def _unknown(root: _Root, curved: Curvature, lacking: Array, left: Array) -> Array:
-    """Part U of the meat that comes of what isn't known: curvature (17), bends, long rows (48), clipped steps (31)."""
-    rounds, rules, theta, weights = root.rounds, root.rounds.plan.rules, root.theta, root.weights
-    far = sum(w * (t.theta - theta) for w, t in zip(weights, rounds.turned, strict=True))
-    half = 0.5 * curved.variances
-    unknown = floored(half * np.outer(far, far) + np.diag(half @ far**2), 0.0)
-    bent = float(weights @ lacking) ** 2 + (0.0 if rounds.again else float(weights**2 @ root.bent))
-    unknown = unknown + bent * np.eye(len(theta)) + MOVED**2 * np.kron(np.eye(rules.blocks), left.T @ left)
-    if rules.scoring.cornered:
-        moves = np.array([(theta - t.theta) / rounds.c for t in rounds.turned])
-        points, one = rounds.progress.known.whole.points, np.linalg.inv(rounds.last.rows)[0]
-        off = rounds.c * curved.mean @ common.clipped(rules, moves, weights, curved.mean, points, one)
-        unknown = unknown + off @ off.T
-    return unknown
+def _beside(root: _Root, slope: Array, learned: _Learned) -> tuple[extra.Extra, Array, Array]:
+    """A scale or an extra parameter at the estimate: Equations (16), (60) and (65).
 
-
-class _ByScale(NamedTuple):
-    """Slopes by which the estimated scale enters an estimate: Equations (15) and (16)."""
-
-    score: Array  # Slope e of the weighted score by the scale's logarithm
-    log: Array  # Slope λ of that logarithm by the coefficients
-    tied: Array  # Slope of the score by the coefficients with which the scale moves
-    meat: Array  # Part C of the meat
-
-
-def _by_scale(root: _Root, slope: Array, learned: _Learned, model: extra.Model | None) -> _ByScale:
-    """Slopes e = c Σ w_k b_k and λ, and the part C of the meat that the scale has: Equation (16)."""
-    rounds = root.rounds
-    score = rounds.c * sum(w * t.beyond for w, t in zip(root.weights, rounds.turned, strict=True))
-    if model is None:
-        log = np.asarray(sum(share * t.lean for share, _, t in _saying(root)))
-        tied = np.outer(score, log)
-    else:  # slopes are those at the estimate
-        score = score if rounds.again else score + root.weights @ extra.bent(model, root.theta, root.scale).by
-        log, tied = learned.leaning, extra.tied(slope, score, learned.leaning, extra.KEPT)
-    variance, both = _variance_of_scale(root)
-    # the score rises with θ, and a larger scale with c: both move θ by minus the bread
-    beside = learned.wide * np.outer(score, both)
-    return _ByScale(score, log, tied, learned.wide**2 * variance * np.outer(score, score) + beside + beside.T)
-
-
-def _saying(root: _Root) -> list[tuple[float, float, Turned]]:
-    """Rounds that say the scale, each with its share in that and its weight in the estimate."""
-    rounds = root.rounds
-    pairs = zip(root.weights, rounds.turned, rounds.summed, strict=True)
-    narrow = [(w, t) for w, t, s in pairs if any(s is one for one in rounds.narrow)]
+    It has slopes e = c Σ w_k b_k of the score by its logarithm and λ of that by the coefficients. Beside it are the
+    slope of the score by the coefficients with which it moves, shape (d, d), and the part C of the meat, shape (d, d).
+    """
+    rounds, weights, model, d = root.rounds, root.weights, root.model, len(root.theta)
+    score, log, tied, cornered = np.zeros(d), learned.leaning, np.zeros_like(slope), rounds.plan.rules.cornered
+    each = zip(weights, rounds.turned, rounds.summed, strict=True)
+    said = [(w, t) for w, t, s in each if any(s is one for one in rounds.narrow)]  # rounds that say the scale
     shares = _crowd(rounds.narrow, again=rounds.again)
-    return [(share, w, t) for share, (w, t) in zip(shares, narrow, strict=True)]
-
-
-def _variance_of_scale(root: _Root) -> tuple[float, Array]:
-    """Variance of the logarithm of a scale or a parameter by its number, and covariance with the score: (16), (60)."""
-    rounds, d, out, both = root.rounds, len(root.theta), 0.0, np.zeros(len(root.theta))
-    for share, weight, t in _saying(root):
+    if cornered:
+        score = rounds.c * sum(w * t.beyond for w, t in zip(weights, rounds.turned, strict=True))
+    if cornered and model is None:
+        log = np.asarray(sum(share * t.lean for share, (_, t) in zip(shares, said, strict=True)))
+        tied = np.outer(score, log)
+    elif cornered and model is not None:  # slopes are those at the estimate
+        score = score if rounds.again else score + weights @ extra.bent(model, root.theta, root.scale).by
+        tied = extra.tied(slope, score, log, extra.KEPT)
+    # variance of the logarithm by its number, and covariance with the score
+    own, both, noise = 0.0, np.zeros(d), (0.0, 0.0, 0.0)
+    for share, (weight, t) in zip(shares, said, strict=True):
         # rows that answer again are sampled once: their score has weight 1, and the scale that of all rounds
         part, far = share / t.steep, root.theta - t.theta
-        out += part**2 * t.sds[4] ** 2 + (share * t.lean_sd) ** 2 * float(far @ far)
-        out += (part / t.steep if rounds.once else part**2) * max(float(t.square[d, d]), 0.0) / t.people
+        own += part**2 * t.sds[4] ** 2 + (share * t.lean_sd) ** 2 * float(far @ far)
+        own += (part / t.steep if rounds.once else part**2) * max(float(t.square[d, d]), 0.0) / t.people
         both += rounds.c * (1.0 if rounds.once else weight) * part / t.people * t.square[:d, d]
-    return out, both
+    # the score rises with θ, and a larger scale with c: both move θ by minus the bread
+    beside = learned.wide * np.outer(score, both)
+    meat = learned.wide**2 * own * np.outer(score, score) + beside + beside.T
+    own = learned.wide**2 * own + learned.vague
+    if model is not None:
+        apart = [w**2 * t.sds[3] ** 2 * t.wider for w, t in zip(weights, rounds.turned, strict=True) if score.any()]
+        leans = float(np.square(shares) @ [s.lean_sd**2 for s in rounds.narrow])
+        noise = rounds.c**2 * float(sum(apart)), leans, float(np.square(shares) @ model.unsure)
+    return extra.Extra(score, log, learned.wide * both + own * score, own, noise), tied, meat
 
 
 def _covariance(
@@ -374,20 +324,42 @@ def _covariance(
     curved: Curvature,
     bread: Array,
     squares: Array,
-    by_scale: _ByScale | None,
-    unknown: Array,
+    more: Array,
+    vague: float,
     beside: extra.Extra | None,
-) -> Array:
-    """Root of the sandwich J⁻¹ (V Σ w²/m + Σ w² σ² + C + U) J⁻ᵀ, Equation (15); of the same rows (32) and (37)."""
-    rounds, weights = root.rounds, root.weights
-    if rounds.once:
-        sampling = squares * _once(rounds.plan, rounds.summed, weights)
+) -> tuple[Array, Array]:
+    """Root of the sandwich J⁻¹ (V Σ w²/m + Σ w² σ² + C + U) J⁻ᵀ, C being `more`: (15); of the same rows (32) and (37).
+
+    And U, what isn't known: of curvature (17), bends, long rows (48), clipped steps (31), and slopes by a parameter.
+    Of silos some of which have dropped out of rounds the sampling is that of Equation (50).
+    """
+    rounds, rules, theta, weights = root.rounds, root.rounds.plan.rules, root.theta, root.weights
+    far = sum(w * (t.theta - theta) for w, t in zip(weights, rounds.turned, strict=True))
+    half = 0.5 * curved.variances
+    unknown = floored(half * np.outer(far, far) + np.diag(half @ far**2), 0.0)
+    bent = float(weights @ root.lacking) ** 2 + (0.0 if rounds.again else float(weights**2 @ root.bent))
+    long = MOVED**2 * np.kron(np.eye(rules.blocks), root.left.T @ root.left)
+    unknown = unknown + bent * np.eye(len(theta)) + long
+    if rules.scoring.cornered:
+        moves = np.array([(theta - t.theta) / rounds.c for t in rounds.turned])
+        points, one = rounds.progress.known.whole.points, np.linalg.inv(rounds.last.rows)[0]
+        off = rounds.c * curved.mean @ common.clipped(rules, moves, weights, curved.mean, points, one)
+        unknown = unknown + off @ off.T
+    if beside is not None:
+        unknown = unknown + vague * np.outer(beside.by, beside.by)
+    silos = rounds.plan.noise
+    if not rounds.once:
+        times = sum(w**2 / t.people for w, t in zip(weights, rounds.turned, strict=True))
+    elif not silos.silos:
+        times = 1.0 / rounds.plan.rows
     else:
-        sampling = squares * sum(w**2 / t.people for w, t in zip(weights, rounds.turned, strict=True))
-    if by_scale is not None:
-        sampling = sampling + by_scale.meat
+        each = [silos._replace(came=s.counts) for s in rounds.summed]
+        parts = sum(w * one.weights / sum(one.counts) for w, one in zip(weights, each, strict=True))
+        alike = len({one.counts for one in each}) == 1
+        times = 1.0 / each[0].precise if alike else float(np.square(parts) @ silos.silos)
     noised = sum(w**2 * t.noise for w, t in zip(weights, rounds.turned, strict=True))
-    meat = floored(sampling, 0.0) + noised  # estimated entries may leave no covariance; the noise's is known
+    # estimated entries may leave no covariance; the noise's is known
+    meat = floored(squares * times + more, 0.0) + noised
     if rounds.again:  # as slopes are uncertain, so are variances
         cov = bread @ (meat + unknown) @ bread.T
         wider = cov + float(np.trace(cov)) * np.eye(len(cov))
@@ -395,14 +367,14 @@ def _covariance(
     if beside is not None:  # (65)
         meat = meat + 2.0 * STUDENT * beside.widened(bread, bread @ (meat + unknown) @ bread.T)
     values, vectors = np.linalg.eigh(meat + unknown)
-    return np.asarray(bread @ (vectors * np.sqrt(np.maximum(values, 0.0))))
+    return np.asarray(bread @ (vectors * np.sqrt(np.maximum(values, 0.0)))), unknown
 
 
 def _moves(root: _Root, second: Array, covariance: Array) -> tuple[Array, Array, float]:
     """Lines of the step from the last round's state, its own, levels' rows and skewed numbers; its size along them.
 
-    In thresholds, or, of scores that bend, twice what such a step leaves in standard errors, if that is more: (38). And
-    the move of the threshold, over the largest at which rounds are combined.
+    In thresholds, or, of scores that bend, twice what such a step leaves in standard errors, if that is more: Equation
+    (38). And the move of the threshold, over the largest at which rounds are combined.
     """
     rounds, plan, rules, asked = root.rounds, root.rounds.plan, root.rounds.plan.rules, root.rounds.summed[-1].state
     c, last, points = asked.threshold(rules), rounds.last, rounds.progress.known.whole.points
@@ -419,46 +391,17 @@ def _moves(root: _Root, second: Array, covariance: Array) -> tuple[Array, Array,
     return lines, np.maximum(moves, judged * moves**2 * c * rules.bend / wide), wider
 
 
-def _beside(root: _Root, by_scale: _ByScale | None, learned: _Learned, model: extra.Model | None) -> extra.Extra:
-    """The extra parameter at the estimate, with its variance and the noise of slopes: Equations (60) and (65)."""
-    rounds, weights, zero = root.rounds, root.weights, np.zeros(len(root.theta))
-    by, leaning = (zero, learned.leaning) if by_scale is None else (by_scale.score, by_scale.log)
-    own, both = _variance_of_scale(root)
-    own, noise = learned.wide**2 * own + learned.vague, (0.0, 0.0, 0.0)
-    if model is not None:
-        shares = np.square(_crowd(rounds.narrow, again=rounds.again))
-        apart = [w**2 * t.sds[3] ** 2 * t.wider for w, t in zip(weights, rounds.turned, strict=True) if by.any()]
-        leans = float(shares @ [s.lean_sd**2 for s in rounds.narrow])
-        noise = rounds.c**2 * float(sum(apart)), leans, float(shares @ model.unsure)
-    return extra.Extra(by, leaning, learned.wide * both + own * by, own, noise)
-
-
-def _once(plan: Plan, rounds: Sequence[Summed], weights: Array) -> float:
-    """Sampling variance of a weighted mean of all rounds' scores over that of one record's, of the same records.
-
-    Of silos some of which have dropped out of rounds: Equation (50).
-    """
-    if not plan.noise.silos:
-        return 1.0 / plan.rows
-    each = [plan.noise._replace(came=s.counts) for s in rounds]
-    if len({one.counts for one in each}) == 1:
-        return 1.0 / each[0].precise
-    parts = sum(w * one.weights / sum(one.counts) for w, one in zip(weights, each, strict=True))
-    return float(np.square(parts) @ plan.noise.silos)
-
-
-def _finite(plan: Plan, last: State, rounds: list[Turned], curvature: Array, squares: Array) -> tuple[Array, Array]:
+def _finite(plan: Plan, last: State, rounds: list[Summed], curvature: Array, squares: Array) -> tuple[Array, Array]:
     """Sds by which scores show that no records, by distance from a bound or by level, are predicted perfectly.
 
     And these forms, of the distances of columns from their bounds and of combinations of levels, the first of each too.
-
     Of records that all answered 1, at a state that predicts 1 with probability π, the mean score π − y is -1/π times
-    the slope π(1 - π), and of those that all answered 0 the slope over 1 − π; of counts that are all 0 it is the slope:
-    Equation (41). ∞ where the score is nearer to 0 than to that, by its sd.
+    the slope π(1 - π), of those that all answered 0 the slope over 1 − π; of counts that are all 0 it is the slope. ∞
+    where the score is nearer to 0 than to that, by its sd: Equation (41).
     """
     x = np.linalg.inv(last.rows)
     likelihood = plan.rules.scoring.stacked and plan.rules.shape.a  # whose score is not that of logits alone
-    if plan.rules.linear or likelihood or not (plan.rules.scoring.curved and rounds):
+    if plan.rules.link == "identity" or likelihood or not (plan.rules.scoring.curved and rounds):
         return np.empty(0), np.empty((0, len(x)))
     ends = np.concatenate([x[:1], x[1:] - np.outer(plan.lows[1:], x[0]), np.outer(plan.highs[1:], x[0]) - x[1:]])
     ends = np.concatenate([ends, plan.cells.reshape(-1, len(x)) @ x])
@@ -483,14 +426,12 @@ def _finite(plan: Plan, last: State, rounds: list[Turned], curvature: Array, squ
 def _weights(alone: Array, far: Array, unsure: float, lacking: Array) -> Array:
     """Weights of rounds, of least variance: of each one's score, and of the curvature that all share: Equation (14).
 
-    And of what scores may be `lacking`, shape (rounds,), because long rows count less.
-
-    Rounds whose variance is infinite have none, wherever they come.
+    And of what scores may be `lacking`, shape (rounds,), because long rows count less. Rounds whose variance is
+    infinite have none, wherever they come.
     """
     weights, held = np.zeros(len(alone)), np.isfinite(alone)
-    far = far[held]
-    both = np.diag(alone[held]) + 0.5 * unsure * (1.0 + 1.0 / far.shape[1]) * far @ far.T
-    both += np.outer(lacking[held], lacking[held])
+    far, lacks = far[held], lacking[held]
+    both = np.diag(alone[held]) + 0.5 * unsure * (1.0 + 1.0 / far.shape[1]) * far @ far.T + np.outer(lacks, lacks)
     weights[held] = np.maximum(np.linalg.solve(both, np.ones(len(far))), 0.0)
     return np.asarray(weights / weights.sum())
 

@@ -11,39 +11,26 @@ from scipy.optimize import brentq
 from scipy.special import betaincinv, gammainccinv
 
 from privreg.base.arrays import Array, Flags
-from privreg.collector.aggregate.plan import CHECKED, LARGEST, MOST_MU, WIDER, Plan, Progress, turned
+from privreg.collector.aggregate.plan import CHECKED, LARGEST, MOST_MU, WIDER, Plan, Progress
 from privreg.collector.aggregate.report import sd, unstacked
 from privreg.collector.estimation.coordinates import SHARP
 
 CHEAP: Final = 0.01  # Share of μ² of an early round at least: all of them cost main rounds some 6% of noise variance
-
 WASTED: Final = 0.05  # Share of an estimate's variance that a start's noise may cost
-
 NEAR: Final = 0.3  # Thresholds by which that noise may move the first main round
-
 SURE: Final = 3.7  # Sds of noise beyond which one of 40 bins has somebody in it: at 1% for all of them
-
 SHIFT: Final = 0.3  # Standard errors by which leaving out rows that aren't seen may move an estimate, about
-
 LEFT: Final = 0.1  # Standard errors that a step may leave
-
 AGAIN: Final = 12  # Main rounds at most
-
 EXACT: Final = 1e-8  # Thresholds that the last step is shorter than where there is no noise
-
 STEPS: Final = 64  # Main rounds at most then
-
+TAILS: Final = 1.0 / (1.0 + np.exp(np.arange(-15.9, 16.0, 0.2)))  # Tail probabilities at even log-odds
+NORMAL: Final = 50.0  # Sds from its bounds at which a beta variable is as good as normal
 UNSEEN: Final = 0.1
 """Share of rows in one bin that its noise hides, times the root of their number: from here on rows may be longer than
 those that are seen."""
-
-TAILS: Final = 1.0 / (1.0 + np.exp(np.arange(-15.9, 16.0, 0.2)))  # Tail probabilities at even log-odds
-
-NORMAL: Final = 50.0  # Sds from its bounds at which a beta variable is as good as normal
-
 MOVED: Final = 0.4
 """Part of (48) by which long rows move coefficients, root mean square over 42 data sets: `benchmarks.sums --shifts`."""
-
 CLEAR: Final = 0.25
 """Edge of slopes' noise over the slope of a direction that (35) shortens, at most; twice that where L is chosen."""
 
@@ -64,8 +51,8 @@ def paid(plan: Plan, progress: Progress) -> Progress:
 
 def share(plan: Plan, progress: Progress) -> float:
     """Share of μ² of the present round: Equation (33). Of a main round half of what is left, or, the last, the rest."""
-    size, rules, n, role = plan.d + plan.rules.blocks, plan.rules, plan.mu * plan.rows, progress.state.role
-    (slope, square), adders = expected(plan, progress), plan.noise.adders
+    size, rules, n, state = plan.d + plan.rules.blocks, plan.rules, plan.mu * plan.rows, progress.state
+    (slope, square), adders, role = expected(plan, progress), plan.noise.adders, state.role
     match role:
         case "clamping":
             asked = CHECKED**2 * (plan.bounded + 1.0) * adders / (2.0 * n**2)
@@ -78,13 +65,11 @@ def share(plan: Plan, progress: Progress) -> float:
         case "directions" | "lengths":
             asked = 4.0 * max(plan.d, 4.0 * SURE**2) * plan.rows * adders / (SHIFT * n) ** 2
         case "approach":
-            top, reach2 = progress.state.top(rules), (progress.state.span * progress.state.reach(plan)) ** 2
-            moved = (
-                (plan.delta2 * adders) ** 2 * top**2 * reach2 * progress.state.reach(plan) ** 4 * plan.size * plan.rows
-            )
+            top, reach = state.top(rules), state.reach(plan)
+            reach2 = (state.span * reach) ** 2
+            moved = (plan.delta2 * adders) ** 2 * top**2 * reach2 * reach**4 * plan.size * plan.rows
             moved /= 2.0 * WASTED * rules.shares[0] * rules.shares[1] * slope**2 * square * n**4
-            near = plan.delta2 * adders * reach2 * plan.size
-            near /= NEAR**2 * rules.shares[0] * slope**2 * n**2
+            near = plan.delta2 * adders * reach2 * plan.size / (NEAR**2 * rules.shares[0] * slope**2 * n**2)
             asked, role = max(moved, near), "several"
         case "measures":
             return plan.measured / plan.rows
@@ -101,15 +86,11 @@ def slope_edge(plan: Plan, progress: Progress, square: float) -> float:
     return math.sqrt(2.0 * plan.size) * noise / (slope * plan.mu * plan.rows)
 
 
-def bearable(plan: Plan, progress: Progress) -> float:
-    """Largest L² at which scores' noise is a quarter of their sampling, and that of slopes a fifth: Equation (36)."""
-    return min(_bearable(plan, progress), SHARP / slope_edge(plan, progress, 1.0))
-
-
-def _bearable(plan: Plan, progress: Progress) -> float:
-    """L² at which scores' noise is a quarter of their sampling."""
+def bearable(plan: Plan, progress: Progress) -> tuple[float, float]:
+    """L² at which scores' noise is a quarter of their sampling, and at most where that of slopes is a fifth: (36)."""
     noise = plan.delta2 * plan.noise.adders * progress.state.span**2 / plan.rules.shares[0]
-    return 0.25 * expected(plan, progress)[1] * plan.mu**2 * plan.rows / noise
+    square = 0.25 * expected(plan, progress)[1] * plan.mu**2 * plan.rows / noise
+    return square, min(square, SHARP / slope_edge(plan, progress, 1.0))
 
 
 def advance(plan: Plan, progress: Progress, mean: Array, count: int) -> Progress:
@@ -118,7 +99,7 @@ def advance(plan: Plan, progress: Progress, mean: Array, count: int) -> Progress
     noise, bins = sd(plan, state) / count, len(plan.ends)
     if state.role == "lengths":  # long rows were seen, though perhaps not the longest
         unseen = SURE * noise * math.sqrt(plan.rows) > UNSEEN
-        return _of_length(plan, progress, mean, noise, bearable(plan, progress) / 2.0 * unseen)
+        return _of_length(plan, progress, mean, noise, bearable(plan, progress)[1] / 2.0 * unseen)
     mean, noise = mean * math.sqrt(2.0), noise * math.sqrt(2.0)
     values, vectors = np.linalg.eigh(unstacked(mean[bins:]))
     found = values > math.sqrt(2.0 * d) * noise
@@ -128,21 +109,16 @@ def advance(plan: Plan, progress: Progress, mean: Array, count: int) -> Progress
     part = np.where(found, values, 0.0) / values[found].sum()
     squares = plan.normal / d + (longest - plan.normal) * part  # squared reach by direction
     wide = np.sqrt(squares / squares.min())
-    square = min(bearable(plan, progress), longest)
+    square = min(bearable(plan, progress)[1], longest)
     most = CLEAR / slope_edge(plan, progress, square)  # what is left of a direction's slope is clear of its noise
     by = np.sqrt(np.clip(wide, 1.0, max(most, 1.0)))
     turn = (vectors / by) @ vectors.T
-    known = progress.known
-    known = known._replace(
-        mean=turn @ known.mean @ turn.T,
-        variances=known.variances * np.outer(np.diag(turn) ** 2, np.diag(turn) ** 2),
-        points=known.points @ turn.T,
-    )
-    state = state._replace(role="lengths", rows=turn @ state.rows, theta=turned(turn, state.theta))
+    known, wider = progress.known, np.outer(np.diag(turn) ** 2, np.diag(turn) ** 2)
+    progress = progress._replace(state=state._replace(role="lengths")).turned(turn, known.mean, known.variances * wider)
     usual = (~found).sum() / plan.normal  # other directions have what normal rows have, of those that are long at least
     pull = (turn @ vectors * np.where(found, (1.0 - usual) * part, 1.0 / plan.normal)) @ (turn @ vectors).T
     shortest = float(by.max()) ** -2
-    return progress._replace(state=state, known=known, pull=pull / float(np.trace(pull)), shortest=shortest)
+    return progress._replace(pull=pull / float(np.trace(pull)), shortest=shortest)
 
 
 def _box(plan: Plan, rows: Array) -> float:
@@ -154,17 +130,16 @@ def _box(plan: Plan, rows: Array) -> float:
 def borne(plan: Plan, progress: Progress, second: Array, people: int, last: int) -> float:
     """Length L of a round of scores of so many people before which nobody looked at lengths: Equation (36).
 
-    Scores' noise in the main round, of `last` people, is an eighth of their sampling or more, so that it and what rows
-    beyond L move an estimate by (15) are least, if columns are as their `second` moments and bounds tell, see `missed`.
+    Scores' noise in the main round, of `last` people, and what rows beyond L move an estimate by (15) are least in sum,
+    if columns are as their `second` moments and bounds tell, see `missed`.
     """
-    edge = slope_edge(plan._replace(rows=last), progress, 1.0)
-    most = min(SHARP / edge, _box(plan, progress.state.rows))
-    most = max(most, plan.reach**2)
-    tried = np.geomspace(max(min(bearable(plan, progress) / 2.0, most), plan.reach**2), most, 40)
+    most = min(SHARP / slope_edge(plan._replace(rows=last), progress, 1.0), _box(plan, progress.state.rows))
+    most, least = max(most, plan.reach**2), bearable(plan, progress)[1] / 2.0
+    tried = np.geomspace(max(min(least, most), plan.reach**2), most, 40)
     noise = plan.delta2 * plan.noise.adders * tried / (plan.rules.shares[0] * plan.mu**2 * expected(plan, progress)[1])
     bias = last * (MOVED * missed(plan, second, progress.state.rows, tried).max(axis=1)) ** 2
     square = float(tried[(noise / last + bias).argmin()])
-    return math.sqrt(max(min(square, 4.0 * bearable(plan._replace(rows=people), progress)), plan.reach**2))
+    return math.sqrt(max(min(square, 4.0 * bearable(plan._replace(rows=people), progress)[1]), plan.reach**2))
 
 
 def missed(plan: Plan, second: Array, rows: Array, squares: Array) -> Array:
@@ -174,7 +149,9 @@ def missed(plan: Plan, second: Array, rows: Array, squares: Array) -> Array:
     shape (squares, lines + 1). `second`, shape (d, d), are second moments of columns.
     """
     part, whole, out = 0.2 * TAILS * (1.0 - TAILS), float(np.trace(rows @ second @ rows.T)) / second[0, 0], []
-    others, (along, ends) = _others(plan.d), lines(plan, second, rows)
+    # squared length, at `TAILS`, of a normal row of d numbers but one, relative to its mean
+    others = np.asarray(1.0 + (2.0 * gammainccinv(0.5 * (plan.d - 2), TAILS) if plan.d > 2 else 0.0 * TAILS))
+    along, ends = lines(plan, second, rows)
     sizes = [*np.square(along).sum(axis=1), whole / plan.d]
     for size, (near, far) in zip(sizes, [*ends.tolist(), (NORMAL, math.inf)], strict=True):
         kinds, rest = [0.0 * squares], (whole - size) / max(plan.d - 1, 1) * others
@@ -186,17 +163,10 @@ def missed(plan: Plan, second: Array, rows: Array, squares: Array) -> Array:
 
 
 @lru_cache(1024)
-def _others(d: int) -> Array:
-    """Squared length, at `TAILS`, of a normal row of d numbers but one, relative to its mean."""
-    return np.asarray(1.0 + (2.0 * gammainccinv(0.5 * (d - 2), TAILS) if d > 2 else 0.0 * TAILS))
-
-
-@lru_cache(1024)
 def _far_off(near: float, far: float) -> list[Array]:
     """Distances of a number from its mean, in sds, at `TAILS`, of each kind that ends so `near` and `far` may have."""
-    end, kinds = float(np.clip(far, 0.01, NORMAL)), list[Array]()
+    (least, end), kinds = np.clip([near, far], 0.01, NORMAL).tolist(), list[Array]()
     if near > 0.0:
-        least = float(np.clip(near, 0.01, NORMAL))
         most = max(least * end - 1.0, 1e-3) / (least + end)  # gamma where the farther bound is far off
         kinds.append(end - (least + end) * betaincinv(most * end, most * least, TAILS))
     return [*kinds, heavy(end)] if 2.0 < far < math.inf else kinds
@@ -240,19 +210,13 @@ def _columns(second: Array, rows: Array) -> tuple[Array, Array, Array]:
 def far(progress: Progress) -> Array:
     """Part of long rows' squared lengths along each column but the constant, with what goes with it; shape (d - 1,)."""
     assert progress.pull is not None
-    by = _columns(_second(progress), progress.state.rows)[2][:, 1:]
+    by = _columns(progress.second, progress.state.rows)[2][:, 1:]
     return np.asarray(np.einsum("kj,kl,lj->j", by, progress.pull, by) / np.square(by).sum(axis=0))
 
 
 def means(progress: Progress) -> Array:
     """Estimated means of columns, shape (d,)."""
-    second = _second(progress)
-    return np.asarray(second[0] / second[0, 0])
-
-
-def _second(progress: Progress) -> Array:
-    back = np.linalg.inv(progress.state.rows)
-    return np.asarray(back @ progress.known.mean @ back.T)
+    return np.asarray(progress.second[0] / progress.second[0, 0])
 
 
 def skewed(plan: Plan, second: Array, rows: Array, reach: float) -> Array:
@@ -277,7 +241,7 @@ def _of_length(plan: Plan, progress: Progress, shares: Array, noise: float, leas
 
     It is longer where noise and what rows beyond it move an estimate by (15) are less in sum.
     """
-    most, bounds = bearable(plan, progress), _box(plan, progress.state.rows)
+    (score, most), bounds = bearable(plan, progress), _box(plan, progress.state.rows)
     seen = np.flatnonzero(_seen(shares, noise) & (plan.ends < WIDER * bounds))
     longest = float(plan.ends[seen].max(initial=0.0))
     square = max(min(most, bounds, max(longest, plan.normal, least)), plan.reach**2)
@@ -288,7 +252,7 @@ def _of_length(plan: Plan, progress: Progress, shares: Array, noise: float, leas
         part = shares * np.maximum(1.0 - square / middle, 0.0)
         return float(shares[middle > square].sum()), math.sqrt(plan.rows) * float(part @ np.sqrt(middle / plan.d))
 
-    edge, score = slope_edge(plan, progress, 1.0), _bearable(plan, progress)
+    edge = slope_edge(plan, progress, 1.0)
     top = min(bounds, max(SHARP / edge, 4.0 * most), 2.0 * CLEAR * progress.shortest / edge)
     tried = np.geomspace(square, max(top, square), 40)
     square = float(tried[np.argmin([0.25 * q / score + (MOVED * lost(q)[1]) ** 2 for q in tried])])

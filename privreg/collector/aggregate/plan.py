@@ -27,25 +27,18 @@ from privreg.protocol.schedule import PILOTS
 
 EVIDENT: Final = 2.5  # Standard errors by which a clamped share must stand out
 PRODUCTS: Final = 0.25  # Part of a report on measures of fit that products take
-
-
 LARGEST: Final = {
     "clamping": 0.025, "location": 0.04, "moments": 0.12, "approach": 0.2, "several": 0.1, "closing": 0.25,
     "directions": 0.05, "lengths": 0.05,
 }  # fmt: skip
 """Share of the records that a round has at most; sizes: Equation (4). "several": of approach where a report is of
 several rows, as a first step that is far off is mended by another round."""
-
 BINS: Final = 40  # Of squared lengths: each reaches to `WIDER` times the one before, the first to d
-
 WIDER: Final = 1.35
-
 BENT: Final = 8.0
 """Second derivative of a density over the density, times the squared residual scale: 7.9 of log-normal errors, of log
 sd 1, at their 0.9 quantile."""
-
 MOST_MU: Final = 1e6  # Largest budget of a plan, which is without privacy: noise is nothing beside whole numbers
-
 CHECKED: Final = math.sqrt(2.0) * EVIDENT / (LARGE - SMALL)
 """Records beside √(bounded columns + 1)/μ of whom a share of `LARGE` exceeds `SMALL` by `EVIDENT` standard errors of
 its noise."""
@@ -64,18 +57,13 @@ class Rules(NamedTuple):
     fixed: float = 1.0  # Threshold c where it doesn't follow the residual scale
     unsure: float = 0.4  # Sd of slope and square about these means, relative to them, before a record is seen
     blocks: int = 1  # Linear predictors
-    link: str = "identity"  # How the mean response follows from the linear predictor, see `families.scores`
+    link: str = "identity"  # How the mean response follows from the linear predictor; "identity": least squares starts
     function: Callable[[float, float], float] | None = None  # Of a score of one's own: the unit score
 
     @property
     def scoring(self) -> Scoring:
         """The score."""
         return scoring_of(self.shape.family)
-
-    @property
-    def linear(self) -> bool:
-        """True if the linear predictor is about the mean response: least squares gives a start."""
-        return self.link == "identity"
 
     @property
     def bend(self) -> float:
@@ -115,10 +103,8 @@ class Noise(NamedTuple):
         """Weight of a record by silo, their mean over all records of the sum 1; shape (silos,): Equation (49)."""
         have = np.array(self.counts, dtype=np.float64)
         out = np.array([n / (n + self.crowd) for n in self.silos], dtype=np.float64) * (have > 0.0)
-        if not len(out):
-            return out
-        out = out / out.max()
-        return np.asarray(out / (float(out @ have) / float(have.sum())))
+        out = out / out.max(initial=0.0)
+        return np.asarray(out / (float(out @ have) / float(have.sum()))) if len(out) else out
 
     @property
     def adders(self) -> float:
@@ -178,9 +164,7 @@ class Plan(NamedTuple):
     @property
     def most(self) -> float:
         """Cumulative hazard up to which people are followed, before any is seen; 0 of other scores: Equation (55)."""
-        if not self.followed:
-            return 0.0
-        return self.until(USUAL, self.normal)
+        return self.until(USUAL, self.normal) if self.followed else 0.0
 
     def until(self, share: float, square: float) -> float:
         """Cumulative hazard A for a share of people with an event and rows of squared length `square`: (55)."""
@@ -230,11 +214,6 @@ class Plan(NamedTuple):
         return 1.0 + 2.0 * float(gammaincinv(0.5 * max(self.d - 1, 1), 0.9999))
 
     @property
-    def several(self) -> bool:
-        """True if a report may be of several rows of a person."""
-        return self.alone > 1
-
-    @property
     def square(self) -> float:
         """Mean squared score of a person under the reference model, whose K records are independent: Equation (29)."""
         return self.rules.square / (self.alone // self.persons.cuts if self.persons else 1)
@@ -245,16 +224,10 @@ class Plan(NamedTuple):
         return 4.0 if self.persons else self.rules.unsure
 
     @property
-    def alike(self) -> float:
-        """Largest relative difference of the squared score along one direction from the mean of all: Equation (30)."""
-        k = self.alone
-        return (k - 1.0) * (self.d - 1.0) / (k + self.d - 1.0)
-
-    @property
     def reach(self) -> float:
         """Length L of whitened covariates beyond which a record's weight falls: Equation (7).
 
-        Without weights it is that of the states, and this is what it is if numbers are uniform on their bounds.
+        Without weights, where it is that of the states, what it is if numbers are uniform on their bounds.
         """
         if self.like is not None:
             return self.like[1]
@@ -271,12 +244,12 @@ class Plan(NamedTuple):
     @property
     def sizes(self) -> dict[str, int]:
         """Records of a round of each role but the last, which has the rest: Equation (4)."""
-        size, rules = self.d + self.rules.blocks, self.rules
+        size, rules, several = self.d + self.rules.blocks, self.rules, self.alone > 1  # rows of a person in a report
         noise = 4.0 * self.delta2 * self.reach**2 * (1.0 + self.most**2) / (self.mu**2 * rules.shares[0] * self.square)
         noise = max(noise, 20.0 * self.size)
         closing = math.sqrt(self.rows * noise)
         means = self.located + 0.5 * bool(self.persons)
-        half_filled = self.several and not (self.persons and self.persons.mean)
+        half_filled = several and not (self.persons and self.persons.mean)
         by_chance = 0.5 * CHECKED**2 * LARGE * (1.0 - LARGE)  # where sampling hides such a share, and not noise
         # noise of means in half a range, and of second moments (its edge) in a typical eigenvalue
         rough = SHARP / self.wide * (0.5 if half_filled else 1.0)
@@ -289,7 +262,7 @@ class Plan(NamedTuple):
         }
         if self.followed:  # events of an interval are a tenth of all if that many are in each, and a fifth of those
             asked["location"] = math.sqrt(2.0 * (4.0 * means + 3.0)) * self.apiece / self.mu
-        most = LARGEST | ({"approach": LARGEST["several"]} if self.several or self.followed else {})
+        most = LARGEST | ({"approach": LARGEST["several"]} if several or self.followed else {})
         return {role: int(min(n, most[role] * self.rows)) for role, n in asked.items()}
 
     @property
@@ -309,9 +282,16 @@ class Plan(NamedTuple):
         """Largest value of each number of a report on measures, whose squares sum to 1: Equation (24)."""
         assert self.gauge is not None
         alone = self.gauge.numbers
-        own, products = alone + int(self.gauge.nonresponse), alone * (alone + 1) // 2
+        own, products = alone + int(self.gauge.nonresponse), pairs(alone)
         shares = np.repeat([(1.0 - PRODUCTS) / own, PRODUCTS / products], [own, products])
         return np.asarray(np.sqrt(shares))
+
+    def people(self, progress: Progress) -> int:
+        """Records of the present round."""
+        if self.noise.again:
+            return self.rows
+        role, rest = progress.state.role, self.rows - progress.over
+        return max(rest - self.measured if role == "main" else min(self.sizes[role], rest), 1)
 
     @property
     def early(self) -> int:
@@ -344,7 +324,7 @@ class Plan(NamedTuple):
         if role == "measures":
             return len(self.measures)
         if role in {"directions", "lengths"}:
-            return BINS + (self.d * (self.d + 1) // 2 if role == "directions" else 0)
+            return BINS + pairs(self.d) * (role == "directions")
         rules = self.rules
         if self.followed and role in {"location", "moments"}:  # events and times at risk by interval; no response
             return 2 * (self.located + len(self.levels) + 1) if role == "location" else pairs(self.d)
@@ -424,7 +404,7 @@ class Summed(NamedTuple):
     """One round's noised sum, as mean reports in the round's coordinates."""
 
     state: State
-    people: int
+    people: float  # As many as sampling varies by
     score: Array  # Mean unit score times z, weighted; shape (b d,)
     slope: Array  # Mean slope times z z'; shape (b d, b d)
     square: Array  # Mean squared score, last beside it the scale number; shape (b d, b d) or (d + 1, d + 1)
@@ -439,6 +419,9 @@ class Summed(NamedTuple):
     products_noise: float  # Variance of a score's number in that, which its square is larger by
     counts: tuple[int, ...] = ()  # Records by silo
     group: bool = False  # Whether it is of one of several groups of clusters
+    theta: Array = np.zeros(0)  # In another round's coordinates, score times the threshold: the state's coefficients
+    noise: Array = np.zeros((0, 0))  # Then the covariance of the score
+    wider: float = 1.0  # Mean square by which noise grew in turning
 
 
 class Checked(NamedTuple):
@@ -475,6 +458,18 @@ class Progress(NamedTuple):
     def over(self) -> int:
         """Records of all rounds that are over."""
         return sum(self.held)
+
+    def turned(self, by: Array, second: Array, variances: Array) -> Progress:
+        """Progress in the coordinates by @ z, by `second` moments of z, and variances of those of by @ z."""
+        known = self.known._replace(mean=by @ second @ by.T, variances=variances, points=self.known.points @ by.T)
+        state = self.state._replace(rows=by @ self.state.rows, theta=turned(by, self.state.theta))
+        return self._replace(state=state, known=known)
+
+    @property
+    def second(self) -> Array:
+        """Estimated second moments of columns, but for a factor; shape (d, d)."""
+        back = np.linalg.inv(self.state.rows)
+        return np.asarray(back @ self.known.mean @ back.T)
 
 
 def pairs(size: int) -> int:
@@ -517,10 +512,9 @@ def rules_of(
     """A family's unit score and what is expected of it under the reference model: whitened normal covariates.
 
     `low` and `high` are public limits of the response, internal units; `y_scale` is the user's units of an internal
-    one, in which a residual scale is declared. `several` says whether a report may be of several rows, so that squared
-    scores say how alike these are: they have a larger share. `plain` is as in `score_rules`. `again` says that all rows
-    answer in every round: noise is small beside sampling then, and intervals need squared scores. `c` is the threshold
-    c of an earlier fit, internal units: then it doesn't follow the residual scale.
+    one, in which a residual scale is declared. With `several` rows in a report squared scores, which say how alike
+    these are, have a larger share, and so if all rows answer `again` in every round, where noise is small. `plain` is
+    as in `score_rules`. `c` is the threshold of an earlier fit, internal units, that doesn't follow the residual scale.
     """
     known = score_rules(family, 1, math.inf, low=low, high=high, label=True, plain=plain)
     scoring = known.scoring

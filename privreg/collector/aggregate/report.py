@@ -23,8 +23,6 @@ from privreg.protocol.plans import Persons
 from privreg.protocol.sums import MEDIAN, SQUARED, form_of
 
 ROOT2: Final = math.sqrt(2.0)
-
-
 upper = cache(np.triu_indices)  # Few sizes recur in many blocks
 
 
@@ -95,8 +93,8 @@ def factors(
 
     `y`, `x` and `offset` have shapes (m,), (m, d) and (m,), internal units, y NaN of a record that can't be used; of
     people (`plan.persons`) they have an axis of their rows after the first: Equation (26). `clamped`, shape (m,
-    plan.bounded), says whether bounds clamp them, by column, of people in which part of their rows; it is needed where
-    the state asks for it. `weight`, shape (m,), is people's, in [0, 1].
+    plan.bounded), is which columns bounds clamp, of people in which part of their rows; `weight`, shape (m,), is
+    people's, in [0, 1].
     """
     people, parts, usable = len(y), None, np.ones((0, 0), dtype=np.bool_)
     if plan.persons is not None:
@@ -104,7 +102,6 @@ def factors(
         parts = parts_of(plan.persons, usable, weight)
         y, x = y.reshape(-1), x.reshape(-1, plan.d)
         offset = None if offset is None else offset.reshape(-1)
-    whole = np.zeros(0) if parts is None else parts.sum(axis=1)
     finite = np.isfinite(x)
     silent = ~(np.isfinite(y) & (finite.all() or finite.all(axis=1)))
     if silent.any():
@@ -120,19 +117,22 @@ def factors(
             flags: Any = np.zeros((people, plan.bounded)) if clamped is None else clamped
             out = [Factor(np.column_stack([one, flags]), one / math.sqrt(plan.bounded + 1.0))]
         case "location":
-            out = [Factor(_places(plan, y, x), np.ones(len(y)), parts=parts)]
-            if plan.followed:
-                out.append(_counts(plan, y, shift, usable, whole))
-        case "moments" if plan.followed:
-            out = [_at_risk(state, x, shift, usable, whole)]
+            out = _means(plan, y, x, shift, usable, parts)
         case "moments":
-            out = [_moments(plan, state, y - (shift if plan.rules.linear else 0.0), x, parts)]
+            out = [_moments(plan, state, y, x, shift, usable, parts)]
         case "measures":
             out = [Factor(_measures(plan, state, y, x, shift, people), one)]
         case "directions" | "lengths":
-            out = _lengths(plan, state, x, parts)
+            # bin of ‖z‖², and direction z z'/‖z‖² of long rows, with half of the squared norm each
+            z, half = x @ state.rows.T, math.sqrt(0.5) if state.role == "directions" else 1.0
+            square = np.einsum("ij,ij->i", z, z)
+            bins = np.searchsorted(plan.ends[:-1], square)[:, None] == np.arange(len(plan.ends))
+            out = [Factor(bins.astype(np.float64), np.full(len(z), half), parts=parts)]
+            if state.role == "directions":
+                long = np.where(square > plan.normal, half / np.maximum(square, 1e-300), 0.0)
+                out.append(Factor(z, long, True, parts))
         case _ if plan.followed:
-            out = _hazards(plan, state, y, x, shift, usable, whole)
+            out = _hazards(plan, state, y, x, shift, usable, parts)
         case _:
             out = _scores(plan, state, y, x, shift, parts)
     if parts is not None:
@@ -170,54 +170,54 @@ def averaged(rows: Array, parts: Array | None) -> Array:
     return np.asarray(np.einsum("mk,mkw->mw", parts, np.where(parts[:, :, None] > 0.0, cube, 0.0)))
 
 
-def _places(plan: Plan, y: Array, x: Array) -> Array:
-    """Numbers within ±1: Equation (1), of people (27)."""
-    columns = plan.numbers
+def _means(plan: Plan, y: Array, x: Array, shift: Array, usable: Flags, parts: Array | None) -> list[Factor]:
+    """Numbers within ±1, and their squares: Equation (1), of people (27).
+
+    Of intervals also each one's event, and part of the time at risk in it over √J: Equation (57).
+    """
+    columns, unit = plan.numbers, math.sqrt(plan.longest2)
     middle, half = 0.5 * (plan.lows + plan.highs)[columns], 0.5 * (plan.highs - plan.lows)[columns]
     out = (x[:, columns] - middle) / half
     if not plan.binary:
         out = np.column_stack([out, (y - 0.5 * (plan.y_low + plan.y_high)) / (0.5 * (plan.y_high - plan.y_low))])
     out = np.clip(out, -1.0, 1.0)
     one = np.ones((len(y), int(plan.persons is not None and not plan.followed)))
-    unit = math.sqrt(plan.longest2)
-    return np.asarray(np.column_stack([out, SQUARED * out**2, one]) / unit)
-
-
-def _moments(plan: Plan, state: State, y: Array, x: Array, parts: Array | None) -> Factor:
-    """Second moments of (z, r), shortened to the square root of the state's ball: Equation (2)."""
-    z = x @ state.rows.T
-    lines = z @ state.theta.reshape(plan.rules.blocks, -1).T
-    answered = state.classes[:, _class(y)].T if state.classes.size else y[:, None] - state.y_centre
-    rows = np.column_stack([z, (answered - lines) / state.scale])
-    square = np.einsum("ij,ij->i", rows, rows)
-    return Factor(rows, np.minimum(1.0, state.ball / np.maximum(square, 1e-300)) / state.ball, True, parts)
-
-
-def _counts(plan: Plan, y: Array, shift: Array, usable: Flags, whole: Array) -> Factor:
-    """Event, and part of the time at risk over √J, of each interval: Equation (57)."""
-    assert plan.persons is not None
+    means = Factor(np.column_stack([out, SQUARED * out**2, one]) / unit, np.ones(len(y)), parts=parts)
+    if not plan.followed or plan.persons is None or parts is None:
+        return [means]
     widths = np.array(plan.persons.widths)
     events = np.where(usable, y.reshape(usable.shape), 0.0)
     times = np.where(usable, np.clip(np.exp(shift).reshape(usable.shape) / widths, 0.0, 1.0), 0.0)
     events = np.where(np.cumsum(events, axis=1) <= 1.0, events, 0.0)  # a person has one
-    return Factor(np.hstack([events, times / math.sqrt(len(widths))]), whole / math.sqrt(plan.longest2))
+    return [means, Factor(np.hstack([events, times / math.sqrt(len(widths))]), parts.sum(axis=1) / unit)]
 
 
-def _at_risk(state: State, x: Array, shift: Array, usable: Flags, whole: Array) -> Factor:
-    """Second moments of z over a person's intervals, by their hazards: Equation (58), shortened as (2)."""
-    z = x @ state.rows.T
-    eta = np.where(usable, (z @ state.theta + shift).reshape(usable.shape), -np.inf)
-    share = np.nan_to_num(np.exp(eta - eta.max(axis=1, keepdims=True)))
-    share /= np.maximum(share.sum(axis=1, keepdims=True), 1.0)
-    square = np.einsum("ij,ij->i", z, z)
-    by = np.minimum(1.0, state.ball / np.maximum(square, 1e-300)) / state.ball
-    return Factor(z, by, True, share * whole[:, None])
+def _moments(plan: Plan, state: State, y: Array, x: Array, shift: Array, usable: Flags, parts: Array | None) -> Factor:
+    """Second moments of (z, r), shortened to the square root of the state's ball: Equation (2).
+
+    Of intervals those of z over a person's, by their hazards: Equation (58).
+    """
+    rows = x @ state.rows.T
+    if plan.followed and parts is not None:
+        eta = np.where(usable, (rows @ state.theta + shift).reshape(usable.shape), -np.inf)
+        share = np.nan_to_num(np.exp(eta - eta.max(axis=1, keepdims=True)))
+        share /= np.maximum(share.sum(axis=1, keepdims=True), 1.0)
+        parts = share * parts.sum(axis=1)[:, None]
+    else:
+        y = y - (shift if plan.rules.link == "identity" else 0.0)
+        answered = state.classes[:, np.rint(y).astype(int)].T if state.classes.size else y[:, None] - state.y_centre
+        lines = rows @ state.theta.reshape(plan.rules.blocks, -1).T
+        rows = np.column_stack([rows, (answered - lines) / state.scale])
+    square = np.einsum("ij,ij->i", rows, rows)
+    return Factor(rows, np.minimum(1.0, state.ball / np.maximum(square, 1e-300)) / state.ball, True, parts)
 
 
-def _hazards(plan: Plan, state: State, y: Array, x: Array, shift: Array, usable: Flags, whole: Array) -> list[Factor]:
+def _hazards(
+    plan: Plan, state: State, y: Array, x: Array, shift: Array, usable: Flags, parts: Array | None
+) -> list[Factor]:
     """Score, slope and squared score of people over their intervals: Equation (54). Weights are those of intervals."""
-    reach, shape = state.reach(plan), usable.shape
-    z = x @ state.rows.T
+    assert parts is not None
+    reach, shape, whole, z = state.reach(plan), usable.shape, parts.sum(axis=1), x @ state.rows.T
     weight = np.minimum(1.0, reach**2 / np.maximum(np.einsum("ij,ij->i", z, z), 1e-300))
     score, slope = followed((z @ state.theta + shift).reshape(shape), y.reshape(shape), usable, state.most)
     a, b, m, _, _ = np.sqrt(plan.rules.shares)
@@ -229,51 +229,53 @@ def _hazards(plan: Plan, state: State, y: Array, x: Array, shift: Array, usable:
     return [Factor(total, a * one), Factor(z, steep, True, np.ones(shape)), Factor(total, m * one, True)]
 
 
-def _lengths(plan: Plan, state: State, x: Array, parts: Array | None) -> list[Factor]:
-    """Bin of ‖z‖², and direction z z'/‖z‖² of long rows, with half of the squared norm each."""
-    z = x @ state.rows.T
-    square = np.einsum("ij,ij->i", z, z)
-    bins = np.searchsorted(plan.ends[:-1], square)[:, None] == np.arange(len(plan.ends))
-    if state.role == "lengths":
-        return [Factor(bins.astype(np.float64), np.ones(len(z)), parts=parts)]
-    half = math.sqrt(0.5)
-    long = np.where(square > plan.normal, half / np.maximum(square, 1e-300), 0.0)
-    return [Factor(bins.astype(np.float64), np.full(len(z), half), parts=parts), Factor(z, long, True, parts)]
-
-
 def _scores(plan: Plan, state: State, y: Array, x: Array, shift: Array, of: Array | None = None) -> list[Factor]:
     """Score, slope and squared score with bounded weights, the score beyond c, and the scale: Equation (3).
 
-    Of people by the parts `of` their rows, with one weight a person: Equations (26) and (28).
+    Of people by the parts `of` their rows, with one weight a person: Equations (26) and (28). Matrices of several
+    linear predictors are products S ⊗ z z': Equation (19).
     """
-    rules, c, reach = plan.rules, state.at(plan.rules), state.reach(plan)
-    z = x @ state.rows.T
+    rules, c, reach, z = plan.rules, state.at(plan.rules), state.reach(plan), x @ state.rows.T
     length = np.einsum("ij,ij->i", z, z)
     if of is not None:  # a weight of each row would bias slopes within people where errors are skewed
         length = np.repeat((of * length.reshape(of.shape)).sum(axis=1), of.shape[1])
     weight = np.minimum(1.0, reach**2 / np.maximum(length, 1e-300))
+    a, b, m, o, t = np.sqrt(rules.shares)
     if state.classes.size:
-        return _of_classes(plan, state, y, z, weight)
+        each, slope = classes.scores(state.classes, state.theta, z, np.rint(y).astype(int))
+        far, steep = weight / reach, stacked(slope).T * (weight * (b / (rules.top * reach**2)))
+        alone = [Factor(z, one * (a * far)) for one in each.T]
+        return [*alone, *(Factor(z, one, True) for one in (*steep, *products(each, m * far**2).T))]
     eta = z @ state.theta + shift
     if of is not None and rules.scoring.stacked and rules.shape.a:
-        return _of_cuts(plan, state, y, z, eta, weight, of)
+        # rows at cut points, and differences of two that follow each other, in which gaps count: Equation (52)
+        assert plan.persons is not None
+        scoring: Any = rules.scoring
+        k, (high, steepest) = plan.persons.cuts, heights(plan, state)
+        score, slope = scoring.cut(eta.reshape(-1, k), y.reshape(-1, k))
+        cube = z.reshape(-1, k, plan.d)
+        z = np.concatenate([cube, cube[:, :-1] - cube[:, 1:]], axis=1).reshape(-1, plan.d)
+        far, people = weight.reshape(-1, k)[:, :1], len(of)
+        of = np.broadcast_to(of.reshape(-1, k)[:, :1], score.shape).reshape(people, -1)
+        score = (score * (far / (high * reach))).reshape(-1)
+        slope = (slope * (far * (b / (steepest * reach**2)))).reshape(-1)
+        squared = Factor(averaged(z * score[:, None], of), np.full(people, m), True)
+        return [Factor(z, score * a, parts=of), Factor(z, slope, True, of), squared]
     beyond = np.abs(y - eta) > c if rules.cornered and not rules.scoring.extra else np.zeros(len(y), dtype=np.bool_)
     # of numbers within these ends reports are as far from each other as `protocol.sums` says
     score = np.clip(unit(rules.shape, c, eta, y, rules.function), -1.0, 1.0) * weight / reach
     slope = np.where(beyond, 0.0, np.clip(slopes(rules, c, eta, y), 0.0, rules.top)) * weight
-    a, b, m, o, t = np.sqrt(rules.shares)
     out = [Factor(z, score * a, parts=of), Factor(z, slope * (b / (rules.top * reach**2)), True, of)]
-    people = np.ones(len(y) if of is None else len(of))
-    scores = z * score[:, None]
+    ones, scores = np.ones(len(y) if of is None else len(of)), z * score[:, None]
     if not rules.scaled:
-        return [*out, Factor(averaged(scores, of), m * people, True)]
+        return [*out, Factor(averaged(scores, of), m * ones, True)]
     if rules.scoring.extra:  # the slope of its number, from −1 to 1, in place of a share: Equation (59)
         number, rise = (np.clip(v, -1.0, 1.0) for v in rules.scoring.number(rules.shape, state.scale, eta, y))
         inside: Any = 0.5 + 0.5 * rise
     else:
         far = np.log(np.maximum(np.abs(y - eta), 1e-300) / (MEDIAN * state.scale)) / state.window
         number, inside = np.clip(far, -1.0, 1.0), np.abs(far) < 1.0
-    out.append(Factor(averaged(np.column_stack([scores, number]), of), 0.5 * m * people, True))
+    out.append(Factor(averaged(np.column_stack([scores, number]), of), 0.5 * m * ones, True))
     if rules.cornered and rules.scoring.extra:  # both together are 1 at most: Equations (62) and (63)
         for one in rules.scoring.beside(rules.shape, state.scale, eta, y):
             out.append(Factor(z, np.clip(one, -1.0, 1.0) * weight * (o / (ROOT2 * reach)), parts=of))
@@ -292,7 +294,7 @@ def _measures(plan: Plan, state: State, y: Array, x: Array, shift: Array, people
     assert state.gauge is not None
     theta = classes.against_first(state.classes) @ state.theta.reshape(plan.rules.blocks, -1)
     eta = x @ state.rows.T @ theta.T
-    y, eta = (y - shift, eta) if plan.rules.linear else (y, eta + shift[:, None])
+    y, eta = (y - shift, eta) if plan.rules.link == "identity" else (y, eta + shift[:, None])
     if plan.rules.scoring.stacked:
         y, eta = y.reshape(people, -1).sum(axis=1), eta.reshape(people, -1)
     own = np.clip(measures.values(state.gauge, eta, y), 0.0, 1.0)
@@ -303,8 +305,8 @@ def _measures(plan: Plan, state: State, y: Array, x: Array, shift: Array, people
 def heights(plan: Plan, state: State) -> tuple[float, float]:
     """Size of a score and of a slope for which 1 is reported: of the likelihood of levels, as large as its gaps allow.
 
-    Gaps of cut points follow from a state alone. Rows of gaps are up to twice as long as others, two rows of three
-    count half and more, and squares of the parts of a report sum to 1.6.
+    Gaps of cut points follow from a state. Rows of gaps are up to twice as long as others, two rows of three count half
+    and more, and squares of the parts of a report sum to 1.6.
     """
     scoring: Any = plan.rules.scoring
     if plan.followed:
@@ -313,41 +315,6 @@ def heights(plan: Plan, state: State) -> tuple[float, float]:
         return 1.0, plan.rules.top
     score, slope = scoring.gaps(plan.cuts @ state.rows.T @ state.theta)
     return 1.3 * (1.0 - float(score.min(initial=0.0))), 1.3 * (0.25 + 2.0 * float(slope.max(initial=0.0)))
-
-
-def _of_cuts(plan: Plan, state: State, y: Array, z: Array, eta: Array, weight: Array, of: Array) -> list[Factor]:
-    """Score, slope and squared score of the likelihood of levels in order: Equation (52).
-
-    Rows of people are those at cut points, and differences of two that follow each other, in which gaps count.
-    """
-    assert plan.persons is not None
-    scoring: Any = plan.rules.scoring
-    reach, k, (high, steep) = state.reach(plan), plan.persons.cuts, heights(plan, state)
-    score, slope = scoring.cut(eta.reshape(-1, k), y.reshape(-1, k))
-    cube = z.reshape(-1, k, plan.d)
-    z = np.concatenate([cube, cube[:, :-1] - cube[:, 1:]], axis=1).reshape(-1, plan.d)
-    far, parts = weight.reshape(-1, k)[:, :1], np.broadcast_to(of.reshape(-1, k)[:, :1], score.shape)
-    parts, score = parts.reshape(len(of), -1), (score * (far / (high * reach))).reshape(-1)
-    a, b, m, _, _ = np.sqrt(plan.rules.shares)
-    squared = Factor(averaged(z * score[:, None], parts), np.full(len(of), m), True)
-    slope = (slope * (far * (b / (steep * reach**2)))).reshape(-1)
-    return [Factor(z, score * a, parts=parts), Factor(z, slope, True, parts), squared]
-
-
-def _class(y: Array) -> Ints:
-    """Numbers of the classes."""
-    return np.asarray(np.rint(y), dtype=np.int64)
-
-
-def _of_classes(plan: Plan, state: State, y: Array, z: Array, weight: Array) -> list[Factor]:
-    """Blocks of several linear predictors, whose matrices are products S ⊗ z z': Equation (19)."""
-    score, slope = classes.scores(state.classes, state.theta, z, _class(y))
-    a, b, m, _, _ = np.sqrt(plan.rules.shares)
-    reach = state.reach(plan)
-    far = weight / reach
-    steep, square = stacked(slope).T * (weight * (b / (plan.rules.top * reach**2))), products(score, m * far**2).T
-    alone = [Factor(z, one * (a * far)) for one in score.T]
-    return [*alone, *(Factor(z, one, True) for one in (*steep, *square))]
 
 
 def slopes(rules: Rules, c: float, eta: Array, y: Array) -> Array:

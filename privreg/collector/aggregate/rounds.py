@@ -29,20 +29,15 @@ from privreg.protocol.schedule import PILOTS
 from privreg.protocol.sums import MEDIAN, SQUARED
 
 NARROWEST: Final = 0.05  # Logarithm of the factor within which the scale number follows, at least
-
-
 WINDOWS: Final = (math.log(2.0), math.log(1.5), math.log(1.3))
 """Factor within which the scale number follows the scale: in approach, after a short step, and in the main round."""
-
 VARYING: Final = 0.5
 """Sd of an interval's events about those of a constant hazard, relative to them. Of 30 fits of 3,000 people with two
 collectors none was marked with this, and 3% with 1; where hazards differ by a factor 7 57% and 60%."""
-
 LEAP: Final = math.log(4.0)  # Of the logarithm of an extra parameter in one step
-
 STARTS: Final = (0.05, 5.0)  # Of an extra parameter
-
 FILLED: Final = 1e-3  # Part of a report that people are taken to fill at least
+NOISY: Final = 2.0  # Sds of its noise within which a step's length is explained by it
 
 
 def begin(plan: Plan) -> Progress:
@@ -50,12 +45,13 @@ def begin(plan: Plan) -> Progress:
     half = np.maximum(0.5 * (plan.highs - plan.lows), 1e-12)
     rows = np.diag(np.where(plan.dummies, 1.0, plan.stretch) / half)  # an indicator's sd is half of its range at most
     rows[0, 0] = 1.0
+    rows[1:, 0] = -np.diag(rows)[1:] * np.where(plan.dummies, plan.lows, 0.5 * (plan.lows + plan.highs))[1:]
     wide, several = 0.5 * (plan.y_high - plan.y_low), plan.rules.blocks > 1
     size = plan.rules.blocks + 1
     state = State(
         number=0,
         role="clamping" if plan.sizes["clamping"] else plan.first,
-        rows=_centred(rows, np.where(plan.dummies, plan.lows, 0.5 * (plan.lows + plan.highs))),
+        rows=rows,
         theta=np.zeros(plan.size),
         y_centre=0.0 if several else 0.5 * (plan.y_low + plan.y_high),
         scale=math.sqrt(1.0 - 1.0 / size) if several else wide / (1.0 if plan.binary else plan.stretch),
@@ -66,21 +62,6 @@ def begin(plan: Plan) -> Progress:
     )
     nothing = Known(np.eye(plan.d), np.full((plan.d, plan.d), np.inf), np.zeros((0, plan.d)))
     return paid(plan, Progress(state, nothing, (), ()))
-
-
-def _centred(rows: Array, at: Array) -> Array:
-    """The rows of which the columns are about a place, shape (d,)."""
-    out = rows.copy()
-    out[1:, 0] = -np.diag(rows)[1:] * at[1:]
-    return out
-
-
-def people(plan: Plan, progress: Progress) -> int:
-    """Records of the present round."""
-    rest = plan.rows - progress.over
-    if plan.noise.again:
-        return plan.rows
-    return max(rest - plan.measured if progress.state.role == "main" else min(plan.sizes[progress.state.role], rest), 1)
 
 
 def advance(plan: Plan, progress: Progress, total: Array, count: int) -> Progress:
@@ -112,14 +93,18 @@ def advance(plan: Plan, progress: Progress, total: Array, count: int) -> Progres
 
 
 def _located(plan: Plan, progress: Progress, mean: Array, count: int) -> Progress:
-    """Centre numbers at their noised mean, relative to the filled part of reports: Equation (27)."""
+    """Centre numbers at their noised mean, relative to the filled part of reports: Equation (27).
+
+    Of intervals start at hazards of all people alike, and follow them until A: Equations (55) and (57). Shares of
+    people with an event in each interval and at risk in it, over √J, come after the numbers.
+    """
     state, columns, k = progress.state, plan.numbers, plan.located
-    unit, filled, noise = math.sqrt(plan.longest2), 1.0, 0.0
+    unit, filled = math.sqrt(plan.longest2), 1.0
+    noise = sd(plan, state) * unit / count if plan.persons is not None else 0.0
     mean, counts = mean[: 2 * k + int(plan.persons is not None)] * unit, mean[2 * k :] * unit
     if plan.followed:
         mean = mean[: 2 * k]
     elif plan.persons is not None:
-        noise = sd(plan, state) * unit / count
         filled = min(max(float(mean[-1]), 2.0 * noise, FILLED), 1.0)
         mean = mean[:-1] / filled
     mean, square = np.clip(mean.reshape(2, k), -1.0, [[1.0], [SQUARED]])
@@ -132,45 +117,38 @@ def _located(plan: Plan, progress: Progress, mean: Array, count: int) -> Progres
     if not plan.binary:
         centre += 0.5 * (plan.y_high - plan.y_low) * float(mean[-1])
         scale *= plan.stretch * float(wide[-1])
-    rows = _centred(np.diag(rows), at)
+    rows = np.diag(rows)
+    rows[1:, 0] = -np.diag(rows)[1:] * at[1:]
     state = state._replace(role="moments", rows=rows, y_centre=centre, scale=scale)
-    if plan.followed:
-        return _begun(plan, progress._replace(state=state), counts, sd(plan, progress.state) * unit / count, count)
-    return progress._replace(state=state, filled=filled, filled_sd=noise)
-
-
-def _begun(plan: Plan, progress: Progress, counts: Array, noise: float, people: int) -> Progress:
-    """Start at hazards by interval, of all people alike, and follow them until A: Equations (55) and (57).
-
-    `counts` are the shares of people with an event in each interval and at risk in it, over √J, with `noise` in each.
-    """
-    assert plan.persons is not None
+    if not plan.followed or plan.persons is None:
+        return progress._replace(state=state, filled=filled, filled_sd=noise)
     widths, j = np.array(plan.persons.widths), len(plan.persons.widths)
     times = widths * np.clip(math.sqrt(j) * counts[j:], 2.0 * math.sqrt(j) * noise, 1.0)
-    whole = min(max(float(counts[:j].sum()), 2.0 * math.sqrt(j) * noise, 0.5 / people), 1.0)
+    whole = min(max(float(counts[:j].sum()), 2.0 * math.sqrt(j) * noise, 0.5 / count), 1.0)
     usual = whole * times / times.sum()  # events of an interval if hazards are alike in all
-    unsure = noise**2 + usual / people
-    wide = (VARYING * usual) ** 2
-    events = usual + wide / (wide + unsure) * (counts[:j] - usual)
+    prior = (VARYING * usual) ** 2
+    events = usual + prior / (prior + (noise**2 + usual / count)) * (counts[:j] - usual)
     logs = np.log(np.maximum(events, 0.1 * usual) / times)
     inside, own = np.zeros(plan.d), list(plan.levels)
     inside[own] = (logs[1:] - logs[0]) / (plan.highs - plan.lows)[own]
     inside[0] = logs[0] - float(inside @ plan.lows)
-    state = progress.state._replace(theta=turned(progress.state.rows, inside), most=plan.until(whole, plan.normal))
-    sampling = 0.0 if plan.noise.again else whole * (1.0 - whole) * (1.0 / people - 1.0 / plan.rows)
-    events = whole, math.sqrt(j * noise**2 + sampling)
-    return progress._replace(state=state, expected=(whole, whole), events=events)
+    state = state._replace(theta=turned(state.rows, inside), most=plan.until(whole, plan.normal))
+    sampling = 0.0 if plan.noise.again else whole * (1.0 - whole) * (1.0 / count - 1.0 / plan.rows)
+    return progress._replace(state=state, expected=(whole, whole), events=(whole, math.sqrt(j * noise**2 + sampling)))
 
 
 def _whitened(plan: Plan, progress: Progress, mean: Array, count: int) -> Progress:
-    """Second moments of (z, r), or of people at risk: whiten covariates, take a step by least squares: (5) and (6)."""
-    state, known, d = progress.state, progress.known, plan.d
+    """Second moments of (z, r), or of people at risk: whiten covariates, take a step by least squares: (5) and (6).
+
+    At last the start that least squares gives: of classes (20), of levels in order (53), by a link (8).
+    """
+    state, known, d, blocks = progress.state, progress.known, plan.d, plan.rules.blocks
     matrix, noise = unstacked(mean) * state.ball, sd(plan, state) * state.ball / count
     matrix, noise = matrix / progress.filled, noise / progress.filled
     first = not np.isfinite(known.variances).all()
     level = max(float(matrix[0, 0]), 0.2) if first else max(float(np.trace(matrix[:d, :d])) / d, 0.2)
     matrix, noise = matrix / level, noise / level
-    edge = math.sqrt(2.0 * (d + plan.rules.blocks)) * noise
+    edge = math.sqrt(2.0 * (d + blocks)) * noise
     if first:
         second, spread = floored(matrix[:d, :d], max(0.7 * edge, 0.02)), np.full((d, d), noise**2)
         at = np.where(plan.dummies, 0.0, matrix[0, :d])
@@ -180,11 +158,11 @@ def _whitened(plan: Plan, progress: Progress, mean: Array, count: int) -> Progre
         points[range(len(which)), which] = state.rows[which, 0] + state.rows[which, which] * plan.highs[which]
     else:
         share = known.variances / (known.variances + noise**2)
-        spread = share * noise**2
+        spread, points = share * noise**2, known.points
         second = known.mean + share * (matrix[:d, :d] - known.mean)
-        second, points = floored(second, max(0.1, 0.3 * math.sqrt(2.0 * d * float(spread.mean())))), known.points
+        second = floored(second, max(0.1, 0.3 * math.sqrt(2.0 * d * float(spread.mean()))))
     unknown, each = np.zeros((d, d)) if first else spread, range(d, len(matrix))
-    by, root = _whitening(second, points, plan.reach) if first or plan.like is None else _to(plan.like[0], state.rows)
+    by, root = _whitening(plan, state, second, points, first=first)
     theta, scale = state.theta, 1.0
     if not plan.followed:  # else coefficients stay as they are, of hazards that are alike
         steps = [cautious(second, unknown, matrix[:d, j]) for j in each]
@@ -193,65 +171,56 @@ def _whitened(plan: Plan, progress: Progress, mean: Array, count: int) -> Progre
         theta = state.theta + state.scale * np.concatenate(steps)
         left = max(float(left), 0.5 * edge) if first else float(np.clip(left, max(0.3 * edge, 0.05), 2.0))
         scale = state.scale * math.sqrt(left)
-    known = Known(by @ second @ by.T, _spread(spread, root), points @ by.T)
-    state = state._replace(rows=by @ state.rows, theta=turned(by, theta), scale=scale)
+    spread = np.asarray(float(spread.mean()) / np.outer(root, root))
+    progress = progress._replace(state=state._replace(theta=theta, scale=scale), known=known._replace(points=points))
+    progress = progress.turned(by, second, spread)
+    state, known = progress.state, progress.known
+    one = np.linalg.inv(state.rows)[0]  # coefficients of z that give 1 for everybody
     if first:  # the response's centre goes into the coefficients of the constant
-        if not (plan.followed or (plan.binary and plan.rules.blocks > 1)):
-            state = state._replace(theta=state.theta + state.y_centre * _constant(state.rows), y_centre=0.0)
-        return progress._replace(state=state._replace(ball=float(len(matrix))), known=known)
-    known = known._replace(variances=known.variances + SPREAD**2)
+        if not (plan.followed or (plan.binary and blocks > 1)):
+            state = state._replace(theta=state.theta + state.y_centre * one, y_centre=0.0)
+        return progress._replace(state=state._replace(ball=float(len(matrix))))
+    state, known = state._replace(role="approach"), known._replace(variances=known.variances + SPREAD**2)
     if plan.followed:
-        return progress._replace(state=state._replace(role="approach"), known=known)
-    return _started(plan, progress, state._replace(role="approach"), known)
-
-
-def _started(plan: Plan, progress: Progress, state: State, known: Known) -> Progress:
-    """Progress with the start that least squares gives: of classes (20), of levels in order (53), by a link (8)."""
-    if plan.rules.blocks > 1:
-        lines, one = state.theta.reshape(plan.rules.blocks, -1), _constant(state.rows)
-        basis, bent, theta = classes.start(state.classes, lines, known.mean, one)
-        known, state = known._replace(classes=bent), state._replace(theta=theta, scale=1.0, classes=basis)
+        return progress._replace(state=state, known=known)
+    if blocks > 1:
+        basis, bent, theta = classes.start(state.classes, state.theta.reshape(blocks, -1), known.mean, one)
+        state, known = state._replace(theta=theta, scale=1.0, classes=basis), known._replace(classes=bent)
     if plan.cuts.size:
         theta, second, found = classes.start_in_order(state.theta, known.mean, plan.cuts, state.rows)
         known = known._replace(mean=floored(second, classes.LEAST_CLASS))  # noise may leave no variance within cuts
         return progress._replace(state=state._replace(theta=theta, scale=1.0), known=known, expected=found)
-    state, means = _linked(plan, state, known)
+    state, means = _linked(plan, state, known, one)
     return progress._replace(state=state, known=known, expected=means)
 
 
-def _constant(rows: Array) -> Array:
-    """Coefficients of z that give 1 for everybody."""
-    return np.asarray(np.linalg.inv(rows)[0])
-
-
-def _linked(plan: Plan, state: State, known: Known) -> tuple[State, tuple[float, float] | None]:
+def _linked(plan: Plan, state: State, known: Known, one: Array) -> tuple[State, tuple[float, float] | None]:
     """Start of a family from least squares: Equation (8); with the mean slope and squared score there."""
-    if plan.rules.linear or plan.rules.blocks > 1:
+    rules, scoring = plan.rules, plan.rules.scoring
+    if rules.link == "identity" or rules.blocks > 1:
         return state, None
-    one = _constant(state.rows)
     at = float(one @ known.mean @ state.theta)  # the mean response
-    if plan.rules.link == "log":
-        top = max(plan.y_high, 1e-9)
-        at = float(np.clip(at, 0.02 * top, top))
-        link, by = math.log(at) - plan.rate, at
-    elif plan.rules.link == "margin":
-        link, by = 2.0 * at - 1.0, 0.5
-    else:
-        at = float(np.clip(at, 0.05, 0.95))
-        link, by = plan.rules.scoring.linked(at)
+    match rules.link:
+        case "log":
+            top = max(plan.y_high, 1e-9)
+            at = float(np.clip(at, 0.02 * top, top))
+            link, by = math.log(at) - plan.rate, at
+        case "margin":
+            link, by = 2.0 * at - 1.0, 0.5
+        case _:
+            at = float(np.clip(at, 0.05, 0.95))
+            link, by = scoring.linked(at)
     slopes = state.theta / by
     far = float(np.sqrt(np.maximum(slopes @ known.mean @ slopes - (at / by) ** 2, 0.0)))
     slopes = slopes * min(1.0, 2.5 / max(far, 1e-12))
-    if plan.rules.link == "log":  # the mean of e^η is that of e^(mean η + var η/2) where η is normal
+    if rules.link == "log":  # the mean of e^η is that of e^(mean η + var η/2) where η is normal
         link -= 0.5 * min(far, 2.5) ** 2
-    scoring, scale = plan.rules.scoring, 1.0
-    if scoring.extra:
-        scale = float(np.clip(scoring.start(at, state.scale), *STARTS))
+    scale = float(np.clip(scoring.start(at, state.scale), *STARTS)) if scoring.extra else 1.0
     state = state._replace(theta=slopes + (link - float(one @ known.mean @ slopes)) * one, scale=scale)
-    if plan.rules.link == "log":
-        return state, scoring.weighed(plan.rules.shape, at, scale)
-    most = plan.rules.shape.a or 1.0
-    return state, None if plan.rules.link == "margin" else (by / most, at * (1.0 - at) / most**2)
+    if rules.link == "log":
+        return state, scoring.weighed(rules.shape, at, scale)
+    most = rules.shape.a or 1.0
+    return state, None if rules.link == "margin" else (by / most, at * (1.0 - at) / most**2)
 
 
 # --- approach --------------------------------------------------------------------------------------------------
@@ -259,30 +228,40 @@ def _linked(plan: Plan, state: State, known: Known) -> tuple[State, tuple[float,
 
 def read(plan: Plan, state: State, total: Array, count: int, by_silo: Array | None = None) -> Summed:
     """A round of scores' noised sum, of silos made of `by_silo`, as means with the sds of their noise: Equation (3)."""
-    d, rules, reach = plan.size, plan.rules, state.reach(plan)
+    d, rules, reach, silos = plan.size, plan.rules, state.reach(plan), plan.noise
     more = 1.0 + int(rules.scaled)  # squares of the score and a number within ±1
     high, steepest = heights(plan, state)
     units = np.array([high * reach, steepest * reach**2, high**2 * more, reach, 1.0])
     units /= np.sqrt(np.maximum(rules.shares, 1e-300)) * count
-    blocks, one = rules.blocks, pairs(rules.blocks) * pairs(plan.d)
+    one = pairs(rules.blocks) * pairs(plan.d)
     ends = np.cumsum([d, one, one + (d + 1) * int(rules.scaled), *2 * [d * int(rules.cornered)]])
     score, slope, square, beyond, middle, numbers = np.split(total, ends)
     noise = sd(plan, state) * units
-    number, inside, filled = _numbers(plan, numbers * units[4], noise[4]) if rules.scaled else (0.0, 0.0, 1.0)
+    # mean scale number, share of those inside, and the filled part of reports, of which both are parts: (28)
+    number, inside, filled = 0.0, 0.0, 1.0
+    if rules.scaled and plan.persons is None:
+        number, inside = float(numbers[0] * units[4]), float(numbers[1] * units[4]) + 0.5
+    elif rules.scaled:
+        number, inside, outside = (numbers * units[4] * [1.0, 2.0, 2.0]).tolist()
+        filled = min(max(inside + outside, 4.0 * math.sqrt(2.0) * noise[4], FILLED), 1.0)
     mean = np.append(score * units[0], number)[: d + int(rules.scaled)]
     products, products_noise = np.outer(mean, mean), float(noise[0] ** 2)
-    if by_silo is not None and plan.noise.silos:
+    if by_silo is not None and silos.silos:  # within silos and by squared weights: (50)
         numbers_of = by_silo[:, ends[4] : ends[4] + 1] * units[4] if rules.scaled else by_silo[:, :0]
-        means, squares = np.hstack([by_silo[:, :d] * units[0], numbers_of]), by_silo[:, ends[1] : ends[2]]
-        square, products, products_noise = _within_silos(plan, means, squares, noise, count)
+        have, part = np.array(silos.counts, dtype=np.float64), np.square(silos.weights)
+        whole = count / float(part @ have)
+        square = (part @ by_silo[:, ends[1] : ends[2]]) * whole
+        noise[2] *= math.sqrt(float(part @ part) / float(part.sum())) * whole
+        part, times = part * have / float(part @ have), count / np.maximum(have, 1.0)
+        means = np.hstack([by_silo[:, :d] * units[0], numbers_of]) * times[:, None]
+        products = np.einsum("s,si,sj->ij", part, means, means)
+        products_noise = float(float(part @ times**2) * noise[0] ** 2 / silos.adders)
     if rules.scoring.extra:
         units[3], noise[3] = math.sqrt(2.0) * units[3], math.sqrt(2.0) * noise[3]
     moved, steep = _scale_step(plan, state, number / filled, inside / filled, float(noise[4]) / filled)
     steep *= filled
     lean, lean_sd = np.zeros(d), 0.0
-    if rules.cornered and (
-        state.role == "main" or rules.scoring.extra
-    ):  # the slope λ of (11), with James and Stein's factor
+    if rules.cornered and (state.role == "main" or rules.scoring.extra):  # λ of (11), with James and Stein's factor
         over = float(noise[3]) / (MEDIAN * state.scale * steep * state.window)
         if rules.scoring.extra:
             over = -float(noise[3]) * rules.scoring.steps()[1] / (state.scale * steep)
@@ -293,8 +272,8 @@ def read(plan: Plan, state: State, total: Array, count: int, by_silo: Array | No
         state=state,
         people=count,
         score=score * units[0],
-        slope=unstacked(slope * units[1], blocks),
-        square=unstacked(square * units[2], blocks) * np.outer(lengths, lengths),
+        slope=unstacked(slope * units[1], rules.blocks),
+        square=unstacked(square * units[2], rules.blocks) * np.outer(lengths, lengths),
         beyond=beyond * units[3] if rules.cornered else np.zeros(d),
         scale=math.log(state.scale) + moved,
         steep=steep,
@@ -304,36 +283,8 @@ def read(plan: Plan, state: State, total: Array, count: int, by_silo: Array | No
         lean_sd=lean_sd,
         products=products,
         products_noise=products_noise,
-        counts=plan.noise.came,
+        counts=silos.came,
     )
-
-
-def _within_silos(plan: Plan, means: Array, squares: Array, noise: Array, count: int) -> tuple[Array, Array, float]:
-    """Squares, products of means and the variance in these, all within silos and by squared weights: Equation (50).
-
-    `means` and `squares`, one a row, are the silos' sums over the `count` of all records; the `noise` of squares, its
-    third entry, is replaced.
-    """
-    have, part = np.array(plan.noise.counts, dtype=np.float64), np.square(plan.noise.weights)
-    whole = count / float(part @ have)
-    square = (part @ squares) * whole
-    noise[2] *= math.sqrt(float(part @ part) / float(part.sum())) * whole
-    part, times = part * have / float(part @ have), count / np.maximum(have, 1.0)
-    means = means * times[:, None]
-    products = np.einsum("s,si,sj->ij", part, means, means)
-    return square, products, float(float(part @ times**2) * noise[0] ** 2 / plan.noise.adders)
-
-
-def _numbers(plan: Plan, mean: Array, noise: float) -> tuple[float, float, float]:
-    """Mean scale number, share of those inside, and filled part of reports, of which both are parts.
-
-    `mean` is the last numbers' of reports, with noise of this sd. Without persons the last is 1; with them the second
-    and third are sums of two numbers: Equation (28).
-    """
-    if plan.persons is None:
-        return float(mean[0]), float(mean[1]) + 0.5, 1.0
-    number, inside, outside = (mean * [1.0, 2.0, 2.0]).tolist()
-    return number, inside, min(max(inside + outside, 4.0 * math.sqrt(2.0) * noise, FILLED), 1.0)
 
 
 def _scale_step(plan: Plan, state: State, mean: float, inside: float, noise: float) -> tuple[float, float]:
@@ -365,30 +316,35 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
     """Take in a round of scores: a Newton step, a scale; the main round once that is short: (9) to (11) and (38)."""
     state, known, rules, again = progress.state, progress.known, plan.rules, plan.noise.again
     here = read(plan, state, total, count, by_silo)
-    seen = (*progress.seen, here)
     if state.role == "main":
         group = plan.clusters > 0 and progress.last and count < plan.rows
         return progress._replace(seen=(*progress.seen, here._replace(group=group)))
-    far = 0.0 if again else unequal(plan, seen)
-    found = curvature(plan, progress, [s.slope for s in seen], [s.sds[1] for s in seen], sampled(plan, seen), far)
+    seen = (*progress.seen, here)
+    far, people_of = 0.0 if again else unequal(plan, seen), sampled(plan, seen)
+    found = curvature(plan, progress, seen, people_of, far)
     second, x = _of_covariates(found.mean / found.level, known.classes), np.linalg.inv(state.rows)
-    moments = x @ second @ x.T
-    lines = known.whole.points
+    moments, lines = x @ second @ x.T, known.whole.points
     if rules.scoring.curved and not again:
         lines = np.concatenate([lines, lengths.skewed(plan, moments, state.rows, state.reach(plan))])
-    noise = plan.square / sampled(plan, seen)[-1] + here.sds[0] ** 2
+    noise = plan.square / people_of[-1] + here.sds[0] ** 2
     gain = max(float(here.score @ here.score) - plan.size * noise, 0.3 * noise)  # shorter as noise explains it
     step = -cautious(found.mean, found.variances, here.score) * gain / (gain + plan.size * noise)  # (10)
-    reach = np.array([float(np.linalg.norm(step)), *np.abs(lines @ step)])
+    size = float(np.linalg.norm(step))
+    reach = np.array([size, *np.abs(lines @ step)])
     # a start by least squares is farther off where the link isn't linear
     most = FAR * rules.bend if rules.follows else 2.0 * FAR
-    theta = state.theta + state.threshold(rules) * step * min(1.0, most / max(float(np.linalg.norm(step)), 1e-12))
+    theta = state.theta + state.threshold(rules) * step * min(1.0, most / max(size, 1e-12))
     moved = here.scale - math.log(state.scale)
     sure = WINDOWS[1 if again else 2]
     if rules.scoring.extra:  # a step that noise explains gets no shorter
         sure = max(sure, NOISY * math.sqrt(1.0 / count + here.sds[4] ** 2) / here.steep)
-    near, scaled = _near(plan, progress, here, found, lines, reach), abs(moved) < sure
-    short = scaled and (near if state.role == "approach" else bool(reach.max() < 1.0))
+    scaled, below = abs(moved) < sure, bool(reach.max() < 1.0)
+    near = below
+    if rules.scoring.curved and not again:  # a step leaves less than its noise: Equation (38)
+        error = math.sqrt(lengths.expected(plan, progress)[1] / people_of[-1] + here.sds[0] ** 2) / found.level
+        wide = np.array([math.sqrt(plan.size), *np.linalg.norm(lines, axis=1)])
+        near = bool((0.5 * reach**2 < rules.bend * error * wide).all())
+    short = scaled and (near if state.role == "approach" else below)
     late = not again and progress.over + count + plan.sizes["approach"] > 0.55 * plan.rows
     more = not again and short and state.role == "approach" and plan.sizes["closing"] > plan.sizes["approach"]
     state = state._replace(
@@ -399,7 +355,13 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
     )
     looked = again or plan.like is not None or bool(plan.extremes)  # lengths follow otherwise
     if not looked:
-        progress = progress._replace(expected=_varying(plan, progress, seen))
+        slope, square = expected(plan, progress)  # of a record; its unit is the response's range as reports say
+        if rules.scoring.unsure > 1.0:
+            matrices = [s.square[: plan.size, : plan.size] for s in seen]
+            squares, noise, _ = pooled(matrices, [s.sds[2] for s in seen], people_of, square**2)
+            height = level(squares, noise, square, plan.unsure)
+            square = max(square, height) if rules.scoring.counts else height  # counts vary as their mean says, or more
+        progress = progress._replace(expected=(slope, square))
     if more or not (short or late or len(seen) >= PILOTS):
         progress = progress._replace(state=state, seen=seen)
     else:
@@ -408,58 +370,25 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
     if looked:
         return progress
     asked = progress._replace(held=(*progress.held, count))  # the length L of the next round, where nobody looked
-    some, main = people(plan, asked), progress.state.role == "main"
+    some, main = plan.people(asked), progress.state.role == "main"
     last = some if main else plan.rows - plan.measured - asked.over - some
     longest = lengths.borne(plan, asked, moments, plan.rows if main else some, last)
     return progress._replace(state=progress.state._replace(longest=longest))
 
 
-def _near(plan: Plan, progress: Progress, here: Summed, found: Curvature, lines: Array, reach: Array) -> bool:
-    """True if a step of `reach` thresholds, in all and along `lines`, leaves less than its noise: Equation (38)."""
-    if not plan.rules.scoring.curved or plan.noise.again:
-        return bool(reach.max() < 1.0)
-    people = sampled(plan, [here])[-1]
-    error = math.sqrt(expected(plan, progress)[1] / people + here.sds[0] ** 2) / found.level
-    wide = np.array([math.sqrt(plan.size), *np.linalg.norm(lines, axis=1)])
-    return bool((0.5 * reach**2 < plan.rules.bend * error * wide).all())
-
-
 def _last_whitened(plan: Plan, progress: Progress, found: Curvature, second: Array, count: int) -> Progress:
     """Whiten coordinates once more, by the curvature of covariates, and begin the main round, or that of lengths."""
-    state, known, here, level = progress.state, progress.known, progress.seen[-1], found.level
-    if plan.like is None:
-        unsure = float(_of_covariates(found.variances, known.classes**2).mean())
-        edge = math.sqrt(2.0 * plan.d * unsure / plan.rules.blocks) / level
-        by, root = _whitening(second, known.points, plan.reach, edge)
-    else:
-        by, root = _to(plan.like[0], state.rows)
+    known, here, level, window = progress.known, progress.seen[-1], found.level, WINDOWS[2]
+    edge = math.sqrt(2.0 * plan.d * float(_of_covariates(found.variances, known.classes**2).mean()) / plan.rules.blocks)
+    by, root = _whitening(plan, progress.state, second, known.points, edge / level)
     noise = (found.noise / level) ** 2 * float((1.0 / known.classes**2).mean()) / plan.rules.blocks
-    variances = np.full(second.shape, SPREAD**2) + _spread(np.full(second.shape, noise), root)
-    known = known._replace(mean=by @ second @ by.T, variances=variances, points=known.points @ by.T)
-    window = WINDOWS[2]
+    spread = float(np.full(second.shape, noise).mean()) / np.outer(root, root)
+    progress = progress.turned(by, second, np.full(second.shape, SPREAD**2) + spread)
     # four standard errors of the scale: wider ones are off by as much where errors are skewed (Equation 11)
     if plan.rules.scaled:
         window = float(np.clip(4.0 * math.sqrt(1.0 / count + here.sds[4] ** 2) / here.steep, NARROWEST, window))
     role = "directions" if plan.noise.again and plan.like is None and not plan.extremes else "main"
-    state = state._replace(role=role, rows=by @ state.rows, theta=turned(by, state.theta), window=window)
-    return progress._replace(state=state, known=known)
-
-
-def _varying(plan: Plan, progress: Progress, seen: tuple[Summed, ...]) -> tuple[float, float]:
-    """Mean slope and squared score of a record, where its unit is the response's range as reports say.
-
-    Counts vary as their mean says, or more.
-    """
-    slope, square = expected(plan, progress)
-    if plan.rules.scoring.unsure > 1.0:
-        matrices = [s.square[: plan.size, : plan.size] for s in seen]
-        squares, noise, _ = pooled(matrices, [s.sds[2] for s in seen], sampled(plan, seen), square**2)
-        found = level(squares, noise, square, plan.unsure)
-        square = max(square, found) if plan.rules.scoring.counts else found
-    return slope, square
-
-
-NOISY: Final = 2.0  # Sds of its noise within which a step's length is explained by it
+    return progress._replace(state=progress.state._replace(role=role, window=window))
 
 
 def asked_again(plan: Plan, progress: Progress, theta: Array, scale: float) -> Progress:
@@ -468,20 +397,18 @@ def asked_again(plan: Plan, progress: Progress, theta: Array, scale: float) -> P
     A step of δ thresholds leaves δ²/2 at most where slopes change by as much in one threshold as they are, see
     Equation (34).
     """
-    state, rules = progress.state, plan.rules
-    move = (theta - state.theta) / (state.threshold(rules) * rules.bend)
+    state, rules, (slope, square) = progress.state, plan.rules, expected(plan, progress)
+    step = theta - state.theta
+    move = step / (state.threshold(rules) * rules.bend)
     far = max(float(np.linalg.norm(move)), *(abs(float(p @ move)) for p in progress.known.whole.points), 0.0)
-    slope, square = expected(plan, progress)
     error = math.sqrt(square / plan.rows) / (progress.filled * slope * rules.bend)
     asked = sum(s.state.role == "main" for s in progress.seen)
     wider = abs(math.log(scale / state.scale)) if rules.scaled else 0.0
     near, most = 0.5 * far**2 < LEFT * error and wider < 0.5 * state.window, AGAIN
     if plan.mu >= MOST_MU:
         near, most = max(far, wider) < EXACT, STEPS
-    theta = state.theta + (theta - state.theta) * min(
-        1.0, 1.0 / max(far, 1e-12)
-    )  # beyond a threshold slopes say little
-    theta = _parted(plan, state, theta)
+    # beyond a threshold slopes say little
+    theta = _parted(plan, state, state.theta + step * min(1.0, 1.0 / max(far, 1e-12)))
     # steps that noise explains get no shorter by rounds of smaller budgets
     noisy = asked > 0 and far < NOISY * math.sqrt(plan.size) * progress.seen[-1].sds[0] / (slope * rules.bend)
     state = state._replace(theta=theta, scale=scale)
@@ -507,26 +434,22 @@ def _of_covariates(matrix: Array, each: Array) -> Array:
     return np.asarray(sum(cube[k, :, k] / each[k] for k in range(b)) / b)
 
 
-def _whitening(second: Array, points: Array, reach: float, edge: float = 0.0) -> tuple[Array, Array]:
-    """Rows that make second moments the identity, no point longer than `reach`: Equation (5); and its eigenvalues."""
-    out = floored(second, max(0.1, 0.3 * edge)) if edge else second
+def _whitening(
+    plan: Plan, state: State, second: Array, points: Array, edge: float = 0.0, *, first: bool = False
+) -> tuple[Array, Array]:
+    """Map of the state's rows by which second moments are the identity, no point longer than L: Equation (5).
+
+    But after the `first` to rows of an earlier fit, where there is one. And eigenvalues of the moments.
+    """
+    if plan.like is not None and not first:
+        by = plan.like[0] @ np.linalg.inv(state.rows)
+        return by, np.asarray(np.linalg.svd(by, compute_uv=False) ** -2.0)
+    out, square = floored(second, max(0.1, 0.3 * edge)) if edge else second, plan.reach**2
     for point in points:
-        length = float(point @ np.linalg.solve(out, point))
-        if length > reach**2:
-            out = out + (1.0 / reach**2 - 1.0 / length) * np.outer(point, point)
+        if (length := float(point @ np.linalg.solve(out, point))) > square:
+            out = out + (1.0 / square - 1.0 / length) * np.outer(point, point)
     values, vectors = np.linalg.eigh(out)
     return np.asarray((vectors / np.sqrt(values)).T), values
-
-
-def _to(rows: Array, before: Array) -> tuple[Array, Array]:
-    """Map from the rows before to those of an earlier fit, and the eigenvalues of the moments that these whiten."""
-    by = rows @ np.linalg.inv(before)
-    return by, np.asarray(np.linalg.svd(by, compute_uv=False) ** -2.0)
-
-
-def _spread(variances: Array, values: Array) -> Array:
-    """Variances of entries after whitening, about."""
-    return np.asarray(float(variances.mean()) / np.outer(values, values))
 
 
 def scale_mean(shift: float, window: float) -> float:

@@ -1,13 +1,9 @@
 """Shares of records, by reports of 0 or 1: above thresholds, which locate columns; beyond bounds, which clamp them.
 
-Without declared bounds a record reports of each column whether it is above a threshold; the groups of a round have
-different thresholds. The first are spread over all orders of magnitude, the next over the values that earlier reports
-leave likely, so that a few rounds find any centre and scale. Columns are taken to be normal about there, some records
-to answer at random.
-
-Of bounded columns a few records report which were clamped. A clamped record sends 1, any other 0, a record without a
-usable value included. So the mean report is the share of all records that were clamped; divided by the share of usable
-records, it is the share of these. Collector side.
+Without declared bounds a record reports of each column whether it is above a threshold, another one in each group of a
+round. The first are spread over all orders of magnitude, the next over the values that earlier reports leave likely.
+Columns are taken to be normal about there, some records to answer at random. Of bounded columns a few records report
+which were clamped: 1 if so, any other 0, a record without a usable value included. Collector side.
 """
 
 from __future__ import annotations
@@ -23,17 +19,14 @@ from privreg.collector.levels import SURE
 from privreg.protocol.rounds import GROUPS
 
 ROUGH: Final = 0.05  # Standard error of a share beside a normal one, at least, as columns are not normal
-
 FIRST: Final = (1e15, 1e9, 1e6, 1e4, 1e2, 1.0, 1e-2, 1e-5)  # First thresholds, and their negatives
-
 AT_RANDOM: Final = (0.02, 0.3, 0.6)  # Shares tried of records that answer at random, as unusable ones do
-
 GRID: Final = 31
 ZOOMS: Final = 3
-
 RECENT: Final = 3  # Rounds whose thresholds centres are looked for at
+SMALL: Final = 0.01  # Negligible share: of clamped records, and of a response's range
+LARGE: Final = 0.05  # Clamped share that is detected: z times the standard error of a share is at most LARGE − SMALL
 SMALLEST: Final = 1e-60  # Scale of a column that is searched for, at least: squares of numbers in it are to be numbers
-
 NARROWEST: Final = 1e-9
 """Scale over distance from 0, at least: less of it is lost in rounding, and a map with it has no inverse."""
 
@@ -53,11 +46,9 @@ class Search(NamedTuple):
 
 def begin(m: int) -> Search:
     """Thresholds of all orders of magnitude."""
-    first = np.array([*(-v for v in FIRST), *FIRST[::-1]])
-    none = np.zeros((0, m))
-    return Search(
-        np.repeat(first[:, None], m, axis=1), none, none, np.zeros(0), np.zeros(m), np.ones(m), np.full((2, m), np.inf)
-    )
+    first, none = np.array([*(-v for v in FIRST), *FIRST[::-1]]), np.zeros((0, m))
+    thresholds, unsure = np.repeat(first[:, None], m, axis=1), np.full((2, m), np.inf)
+    return Search(thresholds, none, none, np.zeros(0), np.zeros(m), np.ones(m), unsure)
 
 
 def learn(search: Search, total: Array, weight: Array, sd: float) -> Search:
@@ -70,12 +61,11 @@ def learn(search: Search, total: Array, weight: Array, sd: float) -> Search:
     shares = np.concatenate([search.shares, total[heard] / weight[heard, None]])
     variance = np.concatenate([search.variance, (sd**2 + 0.25) / weight[heard]])
     m = tried.shape[1]
-    centre, scale, unsure = np.empty(m), np.empty(m), np.empty((2, m))
-    following = np.empty((GROUPS, m))
+    out = Search(np.empty((GROUPS, m)), tried, shares, variance, np.empty(m), np.empty(m), np.empty((2, m)))
     for j in range(m):
         found = _located(tried[:, j], shares[:, j], variance)
-        centre[j], scale[j], unsure[:, j], following[:, j] = found
-    return Search(following, tried, shares, variance, centre, scale, unsure)
+        out.centre[j], out.scale[j], out.unsure[:, j], out.thresholds[:, j] = found
+    return out
 
 
 def _likelihood(tried: Array, shares: Array, variance: Array, centre: Array, scale: Array) -> Array:
@@ -110,21 +100,17 @@ def _located(tried: Array, shares: Array, variance: Array) -> tuple[float, float
         c, s = np.meshgrid(centre + scale * reach[0] * steps, sizes, indexing="ij")
         value = _likelihood(tried, shares, variance, c, s)
         best = np.unravel_index(int(np.argmax(value)), value.shape)
-        likely = value > value[best] - 4.0
-        new_centre, new_scale = float(c[best]), float(s[best])
-        wide = np.abs(c - new_centre)[likely].max() / new_scale, np.abs(np.log(s[likely] / new_scale)).max()
-        spacing = reach[0] * scale / new_scale / GRID, reach[1] / GRID
+        likely, before = value > value[best] - 4.0, scale
+        centre, scale = float(c[best]), float(s[best])
+        wide = np.abs(c - centre)[likely].max() / scale, np.abs(np.log(s[likely] / scale)).max()
+        spacing = reach[0] * before / scale / GRID, reach[1] / GRID
         reach = max(1.3 * float(wide[0]), 4.0 * spacing[0]), max(1.3 * float(wide[1]), 4.0 * spacing[1])
-        centre, scale = new_centre, new_scale
     weight = np.exp(value - value[best])
     weight /= weight.sum()
     centre, scale = float(np.sum(weight * c)), float(np.exp(np.sum(weight * np.log(s))))
     scale = min(max(scale, SMALLEST, NARROWEST * abs(centre)), 1.0 / SMALLEST)
-    unsure = np.array(
-        [np.sqrt(np.sum(weight * (c - centre) ** 2)) / scale, np.sqrt(np.sum(weight * np.log(s / scale) ** 2))]
-    )
-    normal = ndtri((np.arange(9) + 0.5) / 9)
-    points = (c[..., None] + s[..., None] * normal).reshape(-1)
+    off = np.sqrt(np.sum(weight * (c - centre) ** 2)) / scale, np.sqrt(np.sum(weight * np.log(s / scale) ** 2))
+    points = (c[..., None] + s[..., None] * ndtri((np.arange(9) + 0.5) / 9)).reshape(-1)
     order = np.argsort(points)
     share = np.cumsum(np.repeat(weight.reshape(-1), 9)[order])
     guards = np.array([-(SURE**2), -SURE, SURE, SURE**2])  # far out: by them a search that went astray comes back
@@ -132,18 +118,12 @@ def _located(tried: Array, shares: Array, variance: Array) -> tuple[float, float
     at = np.searchsorted(share, (np.arange(inside) + 0.5) / inside * share[-1])
     inner = points[order][np.minimum(at, len(points) - 1)]
     middle, half = 0.5 * (inner[0] + inner[-1]), 0.5 * (inner[-1] - inner[0])
-    return centre, scale, unsure, np.concatenate([inner, middle + half * guards])
+    return centre, scale, np.array(off), np.concatenate([inner, middle + half * guards])
 
 
 def converged(search: Search) -> NDArray[np.bool_]:
     """True for columns whose search converged: posterior sds of centre and log scale below 1; shape (m,)."""
     return np.asarray((search.unsure < 1.0).all(axis=0))
-
-
-# --- clamping ---------------------------------------------------------------------------------------------------
-
-SMALL: Final = 0.01  # Negligible share: of clamped records, and of a response's range
-LARGE: Final = 0.05  # Clamped share that is detected: z times the standard error of a share is at most LARGE − SMALL
 
 
 class Bounded(NamedTuple):

@@ -1,10 +1,8 @@
 """Estimation of a linear map that makes rows white, from privatised second-moment reports.
 
-Each round estimates E u uᵀ, u = z/‖z‖, in the current coordinates z = W v, compares it with what white
-coordinates would give, and changes W by what stands out from the noise. Its fixed point is Tyler's M-estimator
-of scatter with a location, so heavy tails do no harm. With a constant of square ν in place of 1 it is that of a
-multivariate t with ν degrees of freedom, which comes the nearer to second moments the larger ν is, and comes with the
-more noise. Collector side: reports in, public numbers out.
+Each round estimates E u uᵀ, u = z/‖z‖, in the current coordinates z = W v, compares it with what white coordinates
+would give, and changes W by what stands out from the noise: section 2 of docs/estimator.md. Reports in, public numbers
+out.
 """
 
 from __future__ import annotations
@@ -17,25 +15,17 @@ import numpy as np
 
 from privreg.base.arrays import Array, triangle
 from privreg.collector.covariates import whitening
-from privreg.collector.covariates.whitening import LIMITS, WIDE, Cells, Shares, moment_diagonal
+from privreg.collector.covariates.whitening import LIMITS, Cells, Shares, moment_diagonal
 from privreg.collector.levels import SURE
 
 ANSWERING: Final = 0.05  # Share of people with something to tell below which it isn't believed
-
-
-# --- shares of the levels --------------------------------------------------------------------------------------
-
-
 FLATTEST: Final = 1e-8  # Least eigenvalue, relative to the largest, of second moments that are inverted as they are
 NORMAL_LOG: Final = -0.6351814227307391  # E log abs z of a standard normal z
-
 FORGET: Final = 4.0
-
 DRAWN_IN: Final = 18.0
 """Width of its bounds, in learned sd, to which a column is brought that was stretched too far: from there one round
 tells a number that is mostly 0 and narrows it, and a normal one within bounds that are too wide by far gets most of its
 stretch back. From 12 the latter's intervals held less often."""
-
 MANY: Final = 6
 """Numbers from which on their correlations are distinguished from those with levels, and what is left of the way of
 their locations and correlations. Of three locations, and of correlations of four and five numbers, intervals were the
@@ -74,10 +64,8 @@ class Scatter(NamedTuple):
 def start_from(rows: Array, before: Scatter | None = None) -> Scatter:
     """Begin from a public map; shares of levels and of usable records are kept from `before`."""
     begun = Scatter(np.array(rows), np.zeros_like(rows), 0.0, whitening.unknown(()))
-    if before is None:
-        return begun
-    kept = {name: getattr(before, name) for name in ("shares", "answers", "asked", "noise2", "answering")}
-    return begun._replace(**kept)
+    kept = ("shares", "answers", "asked", "noise2", "answering") if before else ()
+    return begun._replace(**{name: getattr(before, name) for name in kept})
 
 
 def start_even(rows: Array, factors: Sequence[Cells]) -> Scatter:
@@ -109,7 +97,13 @@ def learn(
     """
     d = scatter.rows.shape[0]
     white = moment_diagonal(d, layout.constant, constant2)
-    scatter = _counted(scatter, total, people, sd, expected=nonresponse, rows=together)
+    # share of usable records: reports of u uᵀ have a trace of 1, those of noise alone one of 0
+    answers = scatter.answers + float(np.sum(total[np.arange(1, d + 1).cumsum() - 1]))
+    noise2 = scatter.noise2 + people * d * sd**2
+    scatter = scatter._replace(answers=answers, asked=scatter.asked + people, noise2=noise2)
+    share, error = scatter.usable
+    fewest, few = min(ANSWERING, max(ANSWERING / together, 2.0 * error)), nonresponse or share < 1.0 - SURE * error
+    scatter = scatter._replace(answering=min(max(share, fewest), 1.0) if few else 1.0)
     if scatter.answering < 1.0:
         total, sd = total / scatter.answering, sd / scatter.answering
     length2 = constant2 + d - 1.0
@@ -118,8 +112,7 @@ def learn(
     before = scatter.weight if constant2 == scatter.constant2 else 0.0  # which is of another scatter
     weight = before + people
     pooled = (before * size * scatter.memory + people * (_from_lower(total / people, d) - np.diag(white))) / weight
-    left, shares = np.ones((d, d)), scatter.shares
-    made_at = asked(scatter.rows, constant2)
+    left, shares, made_at = np.ones((d, d)), scatter.shares, asked(scatter.rows, constant2)
     space = whitening.certain(factors, made_at) if factors else None
     if space is not None:
         mean = space.project(total / people)
@@ -127,14 +120,12 @@ def learn(
         pooled = _from_lower(space.project(_to_lower(pooled)), d)
         left = _from_lower(_to_lower(left) * space.left(len(total)), d)
     deviation = pooled / size
-    noise2 = (sd**2 + 2.0 / length2**2) / weight * (stretch * length2) ** 2
     left[0, 1:], left[1:, 0] = left[0, 1:] / constant2, left[1:, 0] / constant2
-    coded = [int(j) for g in factors for j in g.columns]
-    believed = _believed(deviation, noise2 * left, layout, scatter.moved, coded)
+    noise2_of = (sd**2 + 2.0 / length2**2) / weight * (stretch * length2) ** 2 * left
+    believed = _believed(deviation, noise2_of, layout, scatter.moved, [int(j) for g in factors for j in g.columns])
     values, vectors = np.linalg.eigh(np.eye(d) + believed)
     values = np.clip(values, *LIMITS)
-    low = np.linalg.cholesky((vectors * values) @ vectors.T)
-    inverse = np.linalg.inv(low)
+    inverse = np.linalg.inv(np.linalg.cholesky((vectors * values) @ vectors.T))
     rows = inverse @ scatter.rows
     if layout.constant:
         rows /= rows[0, 0]
@@ -142,75 +133,40 @@ def learn(
         whitened = whitening.whiten(factors, whitening.shrunk(factors, shares), np.tril(rows))
         inverse = whitened @ np.linalg.inv(rows) @ inverse
         rows = whitened
-    memory = inverse @ (np.eye(d) + deviation) @ inverse.T - np.eye(d)
-    moved = max(float(values[-1]) - 1.0, 1.0 / float(values[0]) - 1.0)
     # what was measured far from here counts for less: the correction is linear only nearby
-    weight /= 1.0 + FORGET * moved**2
+    weight /= 1.0 + FORGET * max(float(values[-1]) - 1.0, 1.0 / float(values[0]) - 1.0) ** 2
+    memory = inverse @ (np.eye(d) + deviation) @ inverse.T - np.eye(d)
     way = inverse @ (believed - np.diag(np.diag(believed))) @ inverse.T
-    scatter = scatter._replace(rows=np.tril(rows), memory=memory, weight=weight, shares=shares, constant2=constant2)
-    return scatter._replace(drawn_in=False, moved=way)
+    scatter = scatter._replace(rows=np.tril(rows), memory=memory, weight=weight, shares=shares)
+    return scatter._replace(constant2=constant2, drawn_in=False, moved=way)
 
 
 def asked(rows: Array, constant2: float) -> Array:
     """Map at which moments are asked for: the constant is multiplied by the root of `constant2`.
 
-    Unit vectors u of rows far out are the same however far they are. If most records are in a plane, as those for
-    which a covariate or a product is 0, all others would have to be infinitely far out for E u uᵀ to be white: more
-    than a share k/d in a subspace of k dimensions is too many, and more than (k + ν − 1)/(d + ν − 1) beside a constant
-    of square ν.
-
-    References
-    ----------
-    Kent and Tyler, Redescending M-estimates of multivariate location and scatter, 1991.
+    Unit vectors u of rows far out are the same however far they are. If most records are in a plane, all others would
+    have to be infinitely far out for E u uᵀ to be white: more than a share k/d in a subspace of k dimensions is too
+    many, and more than (k + ν − 1)/(d + ν − 1) beside a constant of square ν (Kent and Tyler 1991).
     """
     out = np.array(rows)
     out[0] *= math.sqrt(constant2)
     return out
 
 
-def overstretched(scatter: Scatter, columns: Sequence[int], widened: float = 1.0) -> list[int]:
-    """Columns, of these within ±1, that seem stretched too far: their bounds are more than `WIDE` learned sd apart.
-
-    The map has a constant. Bounds are `widened` times as wide, in sd, as numbers' are.
-    """
-    return [j for j in columns if _span(scatter, j) > WIDE * widened]
-
-
 def drawn_in(scatter: Scatter, columns: Sequence[int], widened: float = 1.0) -> Scatter:
     """Bring columns that were stretched too far back to a width of `DRAWN_IN` sd, which reports can correct.
 
-    If most records share a value, each round by directions alone stretches a column further. Reports of rows far out
-    hardly depend on how far they are, so that it would take many to bring them back.
+    If most records share a value, each round by directions alone stretches a column further.
     """
     rows = np.array(scatter.rows)
     for j in columns:
-        rows[j] *= DRAWN_IN * widened / _span(scatter, j)
+        rows[j] *= DRAWN_IN * widened / span(scatter, j)
     return scatter._replace(rows=rows, memory=np.zeros_like(rows), weight=0.0, drawn_in=True)
 
 
-def _span(scatter: Scatter, column: int) -> float:
+def span(scatter: Scatter, column: int) -> float:
     """Width of a column's bounds, ±1, in learned sd."""
     return 2.0 / float(np.linalg.norm(np.linalg.inv(scatter.rows)[column, 1:]))
-
-
-def _counted(scatter: Scatter, total: Array, people: float, sd: float, *, expected: bool, rows: int) -> Scatter:
-    """Update the share of usable records: reports of u uᵀ have a trace of 1, those of noise alone one of 0."""
-    d = scatter.rows.shape[0]
-    trace = float(np.sum(total[np.arange(1, d + 1).cumsum() - 1]))
-    counted = scatter._replace(
-        answers=scatter.answers + trace, asked=scatter.asked + people, noise2=scatter.noise2 + people * d * sd**2
-    )
-    share, error = counted.usable
-    few = expected or share < 1.0 - SURE * error
-    fewest = min(ANSWERING, max(ANSWERING / rows, 2.0 * error))
-    return counted._replace(answering=min(max(share, fewest), 1.0) if few else 1.0)
-
-
-def directions(scatter: Scatter) -> Array:
-    """Mean squares of the coordinates of u = z/‖z‖ by the rounds' reports, at a map with a constant; shape (d,)."""
-    d = len(scatter.rows)
-    white = moment_diagonal(d, constant=True, constant2=scatter.constant2)
-    return np.asarray(white * (1.0 + np.diag(scatter.memory) * d / (d + 2)))
 
 
 def sizes(scatter: Scatter, total: Array) -> Scatter:
@@ -232,17 +188,13 @@ def exact(scatter: Scatter, total: Array, gaps: Sequence[float]) -> Scatter:
     """
     if not total[0] > 0.0:  # nobody's covariates could be used
         return scatter
-    d = len(scatter.rows)
-    moments = np.zeros((d, d))
-    moments[triangle(d)] = total / total[0]
-    moments += np.tril(moments, -1).T
+    d, moments = len(scatter.rows), _from_lower(total / total[0], len(scatter.rows), 1.0)
     # a value that nobody has had yet is as rare as one that somebody had, rather than infinitely far out
     apart = np.diag(scatter.rows)[d - len(gaps) :] * np.array(gaps)
     moments[np.diag_indices(d)] += np.concatenate([np.zeros(d - len(gaps)), apart**2]) / (4.0 * total[0])
     values, vectors = np.linalg.eigh(moments)
     values = np.maximum(values, FLATTEST * values[-1])
-    low = np.linalg.cholesky((vectors * values) @ vectors.T)
-    rows = np.tril(np.linalg.inv(low))
+    rows = np.tril(np.linalg.inv(np.linalg.cholesky((vectors * values) @ vectors.T)))
     return start_from(np.tril(rows / rows[0, 0] @ scatter.rows))
 
 
@@ -253,8 +205,7 @@ def _believed(
 
     Groups: scales about their common mean, locations, correlations, the response's row, and correlations with levels
     (`coded` columns), which are mostly about 0, and many. Of many locations or correlations the part in the direction
-    of their last move is shrunk by itself, as each round leaves a rest of it: locations that are all left a little on
-    one side add up, which made the intercept's interval far too short.
+    of their last move is shrunk by itself: rests on one side add up, which made the intercept's interval far too short.
     """
     d = deviation.shape[0]
     first, last = int(layout.constant), d - int(layout.response)
@@ -262,24 +213,21 @@ def _believed(
     scales, noise = np.diag(deviation)[first:last], np.diag(noise2)[first:last]
     if scales.size:
         middle = float(np.mean(scales))
-        spread = scales - middle
         about = noise * ((scales.size - 1) / scales.size if scales.size > 1 else 1.0)  # about their own mean
-        out[np.arange(first, last), np.arange(first, last)] = middle + spread * whitening.keep(spread, about)
-    lower = np.tril_indices(d, -1)
-    group = np.where(lower[1] == 0, 1, 3) if layout.constant else np.full(lower[0].size, 3)
+        believed = middle + (scales - middle) * whitening.keep(scales - middle, about)
+        out[np.arange(first, last), np.arange(first, last)] = believed
+    i, j = np.tril_indices(d, -1)
+    group = np.where((j == 0) & layout.constant, 1, 3)
     if layout.response:
-        group = np.where(lower[0] == d - 1, 2, group)
+        group = np.where(i == d - 1, 2, group)
     of_levels = np.isin(np.arange(d), coded)
     if np.sum(~of_levels[first:last]) >= MANY:
-        group = np.where((group == 3) & (of_levels[lower[0]] | of_levels[lower[1]]), 4, group)
-    for g in (1, 2, 3, 4):
-        mine = group == g
-        if not mine.any():
-            continue
-        at = (lower[0][mine], lower[1][mine])
+        group = np.where((group == 3) & (of_levels[i] | of_levels[j]), 4, group)
+    for g in np.unique(group):
+        at = i[group == g], j[group == g]
         # off-diagonal entries of a report carry √2, so their noise variance is half
         part, noise = deviation[at], noise2[at] / 2.0
-        many = len(part) >= {1: MANY, 3: MANY * (MANY - 1) // 2}.get(g, math.inf)
+        many = len(part) >= {1: MANY, 3: MANY * (MANY - 1) // 2}.get(int(g), math.inf)
         if many and moved is not None and moved[at].any():
             along = moved[at] / np.linalg.norm(moved[at])
             onward = float(part @ along)
@@ -289,10 +237,10 @@ def _believed(
     return np.tril(out) + np.tril(out, -1).T
 
 
-def _from_lower(entries: Array, d: int) -> Array:
-    out = np.zeros((d, d))
-    at = triangle(d)
-    out[at] = np.where(at[0] == at[1], entries, entries / math.sqrt(2.0))
+def _from_lower(entries: Array, d: int, times: float = math.sqrt(2.0)) -> Array:
+    """Symmetric matrix of the entries of its lower triangle, those off the diagonal so many `times` too large."""
+    out, at = np.zeros((d, d)), triangle(d)
+    out[at] = np.where(at[0] == at[1], entries, entries / times)
     return out + np.tril(out, -1).T
 
 

@@ -1,12 +1,9 @@
 """Maps that whiten covariates, learned from reports: of numbers, and of factors, whose moments are partly certain.
 
 `rows` is always the lower triangular map W of the whitened covariates, shape (d, d), whose first row is (1, 0, …) if
-there is a constant.
-
-Nobody has two levels of one factor, so that the product of their columns is 0; the square of a column of two values is
-a linear function of it. Reports on second moments are noisy in all their numbers, and of a factor of K levels only
-K − 1 of them can vary: the others are noise, and are removed by projection. From the rest follow the shares of the
-levels, which determine all moments of the columns of one factor. Public numbers in, public out.
+there is a constant. Nobody has two levels of one factor, and the square of a column of two values is a linear function
+of it: of a factor's noisy moments few can vary, the others are removed by projection, and shares of the levels follow
+from the rest. Public numbers in, public out.
 """
 
 from __future__ import annotations
@@ -25,28 +22,19 @@ from privreg.base.arrays import Array
 from privreg.collector.levels import PRECISE, STRICT
 
 LEAST_LEVEL: Final = 0.05  # Share of a level, relative to an even one, at least: noise may make it none, or less
-
 RANK: Final = 1e-9  # Part of a column, relative to the largest, below which it adds nothing
-
 DIGITS: Final = 9  # Digits by which a column's values are distinguished
-
 EXACT: Final = 1e-6  # Rounding of degrees of freedom: two numbers of one variance have 2, not a bit more
-
 SINGULAR: Final = 1e-9  # Part of their squares by which columns are distinguished that reports make one
-
-
 _LATTICE = 2048
 _FLAT = 1e-8
-
 FARTHEST: Final = 5.0
 """Stretch of a column, at most, whatever reports say: of the two values that one takes, in the scores' coordinates;
 relative to what its own factor's levels take; of numbers within ±1 for the first second moments of two collectors."""
-
 WIDE: Final = 28.0
 """Width of a column's bounds, in learned sd, from which on it was stretched too far, by all appearances, and is drawn
 in; if it still is, a note asks whether most people share one value. Skewed ones of `benchmarks.designs` reach 20, one
 that is 0 for 85% has 34."""
-
 LIMITS: Final = (0.15, 8.0)
 """Eigenvalues by which one round may shrink or stretch a direction: a wrong report must not flatten one for good."""
 
@@ -109,10 +97,9 @@ def certain(some: Sequence[Cells], rows: Array) -> Certain:
     coordinates of W v depend on those of v alone.
     """
     leading = 1 + max(int(g.columns.max()) for g in some)
-    w = rows[:leading, :leading]
-    group = np.full(leading, -1)
-    for k, g in enumerate(some):
-        group[g.columns] = k
+    w, group = rows[:leading, :leading], np.full(leading, -1)
+    for number, g in enumerate(some):
+        group[g.columns] = number
     a, b = np.tril_indices(leading)
     free = ((group[a] != group[b]) & (b > 0)) | ((group[a] < 0) & (a > 0))
     j, k = a[free], b[free]
@@ -121,12 +108,10 @@ def certain(some: Sequence[Cells], rows: Array) -> Certain:
     for g in some:
         v = np.zeros((len(g.values), leading))
         v[:, 0], v[:, g.columns] = 1.0, g.values
-        z = v @ w.T
-        products = z[:, a] * z[:, b]
+        products = (v @ w.T)[:, a] * (v @ w.T)[:, b]
         columns.append((products[1:] - products[0]).T)
         first = first + products[0]
-    twice = np.where(a == b, 1.0, math.sqrt(2.0))
-    span = twice[:, None] * np.column_stack([*columns, first])
+    span = np.where(a == b, 1.0, math.sqrt(2.0))[:, None] * np.column_stack([*columns, first])
     basis, triangle, _ = qr(span / np.linalg.norm(span, axis=0), mode="economic", pivoting=True, check_finite=False)
     size = np.abs(np.diag(triangle))
     return Certain(leading, np.ascontiguousarray(basis[:, size > RANK * size[0]]))
@@ -154,21 +139,19 @@ class Shares(NamedTuple):
 
 def unknown(some: Sequence[Cells]) -> Shares:
     """Equal shares, before anybody has reported."""
-    even = [np.full(len(g.values), 1.0 / len(g.values)) for g in some]
-    equal = np.concatenate([np.zeros(0), *even])
+    equal = np.concatenate([np.zeros(0), *(np.full(len(g.values), 1.0 / len(g.values)) for g in some)])
     return Shares(equal, np.zeros_like(equal), 0.0)
 
 
 def shrunk(some: Sequence[Cells], shares: Shares) -> list[Array]:
     """Shares of each group's cells, shrunk toward equal ones; positive, sum 1. Equation (9) of docs/estimator.md."""
-    out, at = [], 0
-    for g in some:
-        here = slice(at, at + len(g.values))
+    out, ends = list[Array](), np.cumsum([len(g.values) for g in some])[:-1]
+    parts = np.split(shares.reported, ends), np.split(shares.variance, ends)
+    for g, reported, variance in zip(some, *parts, strict=False):
         even = 1.0 / len(g.values)
-        deviation = shares.reported[here] - even
-        p = np.clip(even + keep(deviation, shares.variance[here]) * deviation, LEAST_LEVEL * even, 1.0)
+        deviation = reported - even
+        p = np.clip(even + keep(deviation, variance) * deviation, LEAST_LEVEL * even, 1.0)
         out.append(p / p.sum())
-        at += len(g.values)
     return out
 
 
@@ -183,18 +166,15 @@ def update(
     """Shares with the mean of a round's reports added, made at `rows`, (d, d): equation (9) of docs/estimator.md.
 
     E 1{cell}/‖z‖² is linear in the report's first column, E z_j z₀/‖z‖². That it is a share over a squared length is
-    allowed for by stand-ins. Places of `some` are as in v, whose first coordinate is 1; `space` is where the mean can
-    lie, and `entries`, shape (d (d + 1) / 2,), is it, projected. `sd` is the noise sd per number of a report.
+    allowed for by stand-ins. `space` is where the mean can lie, and `entries`, shape (d (d + 1) / 2,), is it,
+    projected. `sd` is the noise sd per number of a report.
     """
-    leading = space.leading
+    leading, d = space.leading, len(rows)
     first = np.arange(1, leading + 1).cumsum() - np.arange(1, leading + 1)  # places of column 0 in a lower triangle
     once = np.where(first == 0, 1.0, 1.0 / math.sqrt(2.0))
     back = np.linalg.inv(rows[:leading, :leading])
-    joint = back @ (once * entries[first])  # E 1/‖z‖² with each column
-    spread = back @ (once[:, None] * space.basis[first])
-    points, cells = stand_ins(
-        some, shrunk(some, shares), rows, np.ones(len(rows)), np.full(len(rows), np.nan), constant=True
-    )
+    joint, spread = back @ (once * entries[first]), back @ (once[:, None] * space.basis[first])  # E 1/‖z‖² with columns
+    points, cells = stand_ins(some, shrunk(some, shares), rows, np.ones(d), np.full(d, np.nan), constant=True)
     inverse = 1.0 / (np.einsum("ij,ij->i", points[:, 1:], points[:, 1:]) + rows[0, 0] ** 2)
     new, variance = [], []
     for k, g in enumerate(some):
@@ -211,9 +191,8 @@ def update(
         variance.append((noise * (sd / whole) ** 2 + drawn) / people)
     weight = shares.people + people
     a, b = shares.people / weight, people / weight
-    return Shares(
-        a * shares.reported + b * np.concatenate(new), a**2 * shares.variance + b**2 * np.concatenate(variance), weight
-    )
+    variances = a**2 * shares.variance + b**2 * np.concatenate(variance)
+    return Shares(a * shares.reported + b * np.concatenate(new), variances, weight)
 
 
 def whiten(some: Sequence[Cells], shares: Sequence[Array], rows: Array) -> Array:
@@ -222,7 +201,8 @@ def whiten(some: Sequence[Cells], shares: Sequence[Array], rows: Array) -> Array
     mean, root = np.array(own[1:, 0], dtype=np.float64), np.array(own[1:, 1:], dtype=np.float64)
     for g, p in zip(some, shares, strict=True):
         k = g.columns - 1
-        root[k] = _spread(g, p) @ np.linalg.solve(_root(root[k]), root[k])
+        spread = _root((g.values - p @ g.values).T * np.sqrt(p))
+        root[k] = spread @ np.linalg.solve(_root(root[k]), root[k])
         mean[k] = p @ g.values
     out = np.eye(len(rows))
     out[1:, 1:] = np.linalg.inv(_root(root))
@@ -239,18 +219,13 @@ def tied(some: Sequence[Cells], shares: Sequence[Array], rows: Array) -> NDArray
 def _longest(some: Sequence[Cells], shares: Sequence[Array], d: int) -> Array:
     """Largest diagonal of a row map, shape (d,): `FARTHEST` times the stretch that its factor's levels need.
 
-    Where most people have one level of a second factor with one of a first, directions lie in a plane, and no map makes
-    them even: every round would stretch what is left of the column further, without end.
+    Where most people have one level of a second factor with one of a first, no map makes directions even: every round
+    would stretch what is left of the column further, without end.
     """
     out = np.full(d, np.inf)
     for g, p in zip(some, shares, strict=True):
-        out[g.columns] = FARTHEST / np.diag(_spread(g, p))
+        out[g.columns] = FARTHEST / np.diag(_root((g.values - p @ g.values).T * np.sqrt(p)))
     return out
-
-
-def _spread(group: Cells, share: Array) -> Array:
-    """Lower triangular root of the covariance of a group's columns."""
-    return _root((group.values - share @ group.values).T * np.sqrt(share))
 
 
 def _root(factor: Array) -> Array:
@@ -279,31 +254,24 @@ def stand_ins(
 ) -> tuple[Array, list[NDArray[np.int64]]]:
     """Points that stand for people, whitened coordinates, (2048, d): levels by their shares, all else normal.
 
-    The mean and covariance that was asked for is exact, however levels of two factors depend on each other. Beside them
-    are the cells they are in, by groups, each of shape (2048,).
-
-    Columns of `some` come first, after the constant, if z begins with one; `shares` are theirs. `rows`, shape (d, d),
-    is the row map, lower triangular, and `size`, shape (d,), the root mean square that each coordinate is to have.
-    `two`, shape (d,), is of another column that takes two values the rarer one's share; NaN for others.
+    Of exact mean and covariance. Beside them are the cells they are in, by groups, each of shape (2048,). Columns of
+    `some` come first, after the constant, if z begins with one; `shares` are theirs. `rows`, shape (d, d), is the row
+    map, lower triangular, and `size`, shape (d,), the root mean square that each coordinate is to have. `two`, shape
+    (d,), is of another column that takes two values the rarer one's share; NaN for others.
     """
     d, first = len(rows), int(constant)
     even = even_points(d - first)
-    z = np.asarray(ndtri(even))
+    z, cells = np.asarray(ndtri(even)), []
     v = np.ones((len(even), first + sum(len(g.columns) for g in some)))
-    cells = []
     for g, p in zip(some, shares, strict=True):
-        cell = np.minimum(np.searchsorted(np.cumsum(p), even[:, g.columns[0] - first]), len(p) - 1)
-        v[:, g.columns] = g.values[cell]
-        cells.append(cell)
+        cells.append(np.minimum(np.searchsorted(np.cumsum(p), even[:, g.columns[0] - first]), len(p) - 1))
+        v[:, g.columns] = g.values[cells[-1]]
     leading = v.shape[1]
     for j in range(leading, d):
         if two[j] > 0.0:
             z[:, j - first] = even[:, j - first] < two[j]
     z[:, : leading - first] = (v @ rows[:leading, :leading].T)[:, first:] / size[first:leading]
     return np.column_stack([np.ones((len(z), first)), made_white(z, centred=constant)]) * size, cells
-
-
-# --- maps -------------------------------------------------------------------------------------------------------
 
 
 def inside(theta: Array, rows: Array) -> Array:
@@ -333,10 +301,8 @@ def correlation(rows: Array, constant: bool) -> Array:
 
 def scaled(rows: Array, constant: bool) -> Array:
     """Map that centres and scales the covariates by what `rows` has learned, and leaves them correlated."""
-    size = np.sqrt(np.diag(covariance(rows, constant)))
-    first = int(constant)
-    out = np.eye(len(rows))
-    out[first:, first:] = np.diag(1.0 / size)
+    size, first = np.sqrt(np.diag(covariance(rows, constant))), int(constant)
+    out = np.diag(np.append(np.ones(first), 1.0 / size))
     if first:
         out[1:, 0] = -np.linalg.inv(rows)[1:, 0] / size
     return out
@@ -345,11 +311,9 @@ def scaled(rows: Array, constant: bool) -> Array:
 def without_constant(rows: Array, d: int) -> Array:
     """Map of a design without a constant, shape (d, d) or larger, from one learned beside a constant that was added.
 
-    That whitens (1, x), then perhaps the response; this makes the second moments of x, about 0, the identity, and the
-    response's row loses its constant.
+    It makes the second moments of x, about 0, the identity; the response's row loses its constant.
     """
-    inverse = np.linalg.inv(rows[: d + 1, : d + 1])
-    out = np.array(rows[1:, 1:])
+    inverse, out = np.linalg.inv(rows[: d + 1, : d + 1]), np.array(rows[1:, 1:])
     second = inverse[1:] @ inverse[1:].T
     try:
         low: Array = np.asarray(np.linalg.cholesky(second))
@@ -360,12 +324,11 @@ def without_constant(rows: Array, d: int) -> Array:
 
 
 def bring_in(rows: Array, gaps: Sequence[float], constant: bool, constant2: float = 1.0) -> tuple[Array, Array]:
-    """Undo part of the stretch of rare values, which whitening would send far out.
+    """Undo part of the stretch of rare values, which whitening would send far out, where scores are flat.
 
-    A step of the state moves the predictor of a record far out by far more than c, where scores are flat. `gaps` are
-    distances between the two values of two-valued columns before the map; 0 for other columns. `constant2` is the
-    square of the constant in the last reports on moments, see `moments.asked`. Returns the map, shape (d, d) or larger,
-    and the share of people with each rarer value, shape (d,), NaN for other columns.
+    `gaps` are distances between the two values of two-valued columns before the map; 0 for other columns. `constant2`
+    is the square of the constant in the last reports on moments, see `moments.asked`. Returns the map, shape (d, d) or
+    larger, and the share of people with each rarer value, shape (d,), NaN for other columns.
     """
     d = len(gaps)
     out, shares = np.array(rows), np.full(d, np.nan)
@@ -375,9 +338,6 @@ def bring_in(rows: Array, gaps: Sequence[float], constant: bool, constant2: floa
             shares[j] = two_point_share(stretched, d, constant, constant2)
             out[j] *= min(1.0, FARTHEST / stretched)
     return out, shares
-
-
-# --- white covariates: z = (1, N(0, I)); public numbers by quadrature, no randomness ------------------------------
 
 
 @lru_cache(maxsize=64)
@@ -411,29 +371,29 @@ def moment_diagonal(d: int, constant: bool, constant2: float = 1.0) -> Array:
     return out
 
 
-def _two_point(share: float, gap: float, d: int, constant: bool, constant2: float) -> float:
-    """E z_j²/‖z‖² of a two-valued coordinate: (1 − π) `gap` for a `share` π, −π `gap` for the rest."""
-    rest = (constant2 if constant else 0.0) + _chi2(d - 1 - int(constant), 2_000)
-    out = 0.0
-    for weight, z in ((share, (1.0 - share) * gap), (1.0 - share, share * gap)):
-        out += weight * float(np.mean(z**2 / np.maximum(z**2 + rest, 1e-300)))
-    return out
-
-
 @lru_cache(maxsize=256)
 def two_point_share(gap: float, d: int, constant: bool, constant2: float = 1.0) -> float:
     """Share π ≤ ½ of people with the rarer value of a two-valued column, from its stretch by whitening.
 
-    `gap` is the distance of its two values after whitening, at whose fixed point E u_j² is that of a normal coordinate
-    of the `d` of z; with a constant z₀² is `constant2`.
+    `gap` is the distance of its two values after whitening, (1 − π) `gap` and −π `gap`, at whose fixed point E u_j² is
+    that of a normal coordinate of the `d` of z; with a constant z₀² is `constant2`.
     """
     wanted = float(moment_diagonal(d, constant, constant2)[-1])
+    rest = (constant2 if constant else 0.0) + _chi2(d - 1 - int(constant), 2_000)
+
+    def square(share: float) -> float:
+        """E z_j²/‖z‖²."""
+        out = 0.0
+        for weight, z in ((share, (1.0 - share) * gap), (1.0 - share, share * gap)):
+            out += weight * float(np.mean(z**2 / np.maximum(z**2 + rest, 1e-300)))
+        return out
+
     low, high = 1e-6, 0.5
-    if _two_point(high, gap, d, constant, constant2) <= wanted:
+    if square(high) <= wanted:
         return high
     for _ in range(50):  # it grows with the share
         middle = math.sqrt(low * high)
-        low, high = (low, middle) if _two_point(middle, gap, d, constant, constant2) > wanted else (middle, high)
+        low, high = (low, middle) if square(middle) > wanted else (middle, high)
     return high
 
 

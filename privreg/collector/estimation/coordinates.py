@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtr, ndtri
 
 from privreg.base.arrays import Array
@@ -16,132 +15,98 @@ from privreg.collector.covariates import moments, whitening
 from privreg.collector.covariates.moments import Scatter
 from privreg.collector.covariates.whitening import WIDE, Cells, even_points, made_white
 from privreg.collector.estimation import reference
-from privreg.collector.estimation.reference import Reference
+from privreg.collector.estimation.reference import Reference, reference_of
 from privreg.collector.plan import End, Plan, Progress, longest
 from privreg.protocol.rounds import State
 
 AT_BOUND: Final = 0.5
 """Distance of a number's mean from a bound, in learned sd, below which most records are taken to be there: it is 1 for
 an exponential one, a third for a number that 15% of the records have, else 0. Offsets along it are multiplied by this.
-
-Its curvature is that of the few other records, which are farther out than the reference model can know: offsets moved
-their predictors by several c, where scores are flat. For a number that 5% of 200,000 records have, else 0, its
-coefficient's sd was 2.2 times as large at μ = 1 and 1.4 times at μ = 3, and a sixth of the intervals didn't hold.
-
-Offsets are as much shorter, too, where scores of residuals have no weights: the estimand is that of no offsets, and
-these move it where errors are skewed. With exponential ones (200,000 records, μ = 5) constants of medians and Huber
-fits were off by 1.0 and 0.6 standard errors with full length, with half by 0.3 and 0.1; 40 fits each."""
-
+Its curvature is that of the few other records, farther out than the reference model can know, whose predictors offsets
+moved by several c. For a number that 5% of 200,000 records have, else 0, its coefficient's sd was 2.2 times as large at
+μ = 1 and 1.4 times at μ = 3, and a sixth of the intervals didn't hold. Offsets are as much shorter, too, where scores
+of residuals have no weights: the estimand is that of no offsets. With exponential errors (200,000 records, μ = 5)
+constants of medians and Huber fits were off by 1.0 and 0.6 standard errors with full length, with half by 0.3 and 0.1;
+40 fits each."""
 FAR: Final = 35.0
 """Product of a number's distances from its bounds, in sds from its mean, less 1, at which a few far out may have half
 of what they may have of its variance, if its mean is in the middle; elsewhere it is as much smaller as the nearer bound
 is nearer than the other one. It is 0 where all are at the bounds, 2 for a uniform number, 15 for a normal one within 4
 sds, 4 for a number of illnesses of 0 to 6 with mean .9: without the part of its skewness, the intervals of its slope in
 "counts, skewed" covered 90% (200,000 records, μ = 3)."""
-
 HALF: Final = np.log([0.5])  # Linear predictor of the first mean count, relative to that of the largest count
-
-LEAST: Final = 1e-3
-"""Share of records by whom factors that go together are distinguished, at least: noise may make it none, or less."""
-
+LEAST: Final = 1e-3  # Share of records who distinguish factors that go together, at least: noise may make it none
 OF_ONE: Final = 0.25  # Part of a sum's spread by one column from which on the sum is about that column
 SLOPED: Final = 0.7  # Part of the usual length at which slopes by a level show
-
 SHARP: Final = 0.2  # Sd of a variance, relative to its size, that reports beside a larger constant may have
-
 FULL: Final = 8.0
 """Square of that constant, relative to the columns' number, at most: of families whose curvature moves, always but with
 splines. Intervals of those, far out in few records each, were then .56 times as long, and covered 81%
 (`benchmarks.formulas`)."""
-
 APART: Final = 3.0  # Square of a constant from which on what is reported beside it differs from directions alone
-
-
-INSIDE: Final = 0.05
-"""Part by which mean and sd of a covariate fall short, at least, of the most that bounds let them be."""
-
+INSIDE: Final = 0.05  # Part by which a covariate's mean and sd fall short, at least, of the most that bounds allow
 _GRID: Final = np.linspace(-4.0, 4.0, 129)
 
 
 def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
     """Coordinates of the scores, and the pilot's first state, from the response's row of W; see docs/estimator.md."""
-    scatter = progress.scatter
-    rows = whitening.without_constant(scatter.rows, plan.d) if plan.extra else scatter.rows
-    gaps = (0.0,) * plan.d if plan.label else plan.gaps
-    near, _ = whitening.bring_in(rows, gaps, plan.layout.constant, scatter.constant2)
-    scatter = moments.start_from(near, scatter)
-    rules, d, constant = plan.rules, plan.d, plan.layout.constant
-    scale, spread = 1.0, 1.0
-    theta: Array = np.zeros(plan.size)
-    whitener = near[:d, :d] if plan.whitened else whitening.scaled(near[:d, :d], constant)
-    whitener = np.ascontiguousarray(whitener)
-    if plan.layout.response and plan.added is None:
+    rules, d, constant, learned = plan.rules, plan.d, plan.layout.constant, progress.scatter
+    rows = whitening.without_constant(learned.rows, d) if plan.extra else learned.rows
+    gaps, cells = (0.0,) * d if plan.label else plan.gaps, plan.cells
+    near, shares = whitening.bring_in(rows, gaps, constant, learned.constant2)
+    scatter = moments.start_from(near, learned)
+    whitener = np.ascontiguousarray(near[:d, :d] if plan.whitened else whitening.scaled(near[:d, :d], constant))
+    scale, theta, told = 1.0, np.zeros(plan.size), plan.layout.response and plan.added is None
+    if told:
         last = near[d]
         theta = np.asarray(-np.linalg.solve(near[:d, :d].T, last[:d] / last[d]))
         if not plan.whitened:
             theta = np.asarray(np.linalg.solve(whitener.T, near[:d, :d].T @ theta))
         scale = 1.0 / last[d]
         theta[0] += rules.centre * scale if constant else 0.0
-        spread = scale
     elif rules.track and not rules.varying:  # the response was scaled by itself
         theta[0] += rules.centre if constant else 0.0
-    shares, tied = _rarer(plan, progress.scatter, rows, near)
+    tied = np.zeros(d, dtype=np.bool_)  # columns tied to other factors' levels
+    if cells:  # shares of the rarer values
+        known, here = whitening.shrunk(cells, learned.shares), slice(plan.extra, plan.extra + d)
+        own = whitening.rarer(cells, known, d)
+        shares = np.where(np.isnan(own), shares, own)
+        n = len(learned.rows)  # mean squares of the coordinates of u = z/‖z‖ by the rounds' reports
+        squares = whitening.moment_diagonal(n, True, learned.constant2) * (1.0 + np.diag(learned.memory) * n / (n + 2))
+        tied = whitening.tied(plan.factors, known, learned.rows)[here]
+        shares[tied] = np.clip(squares[here][tied], LEAST, 0.5)
     points = _points(plan, scatter, shares, rows, near) if plan.covariates is None else plan.covariates @ whitener.T
     added = None if plan.added is None else _added(points, whitener, near[d], plan.added)
     if rules.scoring.counts and constant:
         theta[0] = math.log(0.5 * rules.shape.a) - (0.0 if added is None else math.log(np.mean(np.exp(added))))
-    known = theta
+    known_theta = theta
     if plan.theta is not None:
         guess = np.array(plan.theta) / state.y_scale
         if constant:
             guess[0] -= state.y_centre / state.y_scale
         theta = np.asarray(np.linalg.solve(whitener.T, guess.reshape(-1, d).T).T.reshape(-1))
-    if not plan.layout.response or plan.added is not None:  # moments say nothing of coefficients
-        known = theta
-    wide = 9.0 if rules.varying else 16.0 * spread**2
-    prior = np.full(plan.size + 1, wide)
+    before = known_theta if told else theta  # else moments say nothing of coefficients
+    prior = np.full(plan.size + 1, 9.0 if rules.varying else 16.0 * scale**2)
     prior[-1] = 2.0
     c = plan.c / state.y_scale if not rules.track and not rules.varying else rules.ratio * scale
     if rules.scoring.pearson:
         c = reference.threshold_of_counts(rules, HALF + np.log(rules.shape.a), 1.0)
     if plan.like is not None:  # another map of the same covariates; what was learned of these stays
         back = np.linalg.solve(whitener.T, plan.like[0].T)  # z of the earlier map are z back, shape (d, d)
-        points = points @ back
-        theta, known = (np.linalg.solve(back, t.reshape(-1, d).T).T.reshape(-1) for t in (theta, known))
-        whitener = plan.like[0]
+        points, whitener = points @ back, plan.like[0]
+        theta, before = (np.linalg.solve(back, t.reshape(-1, d).T).T.reshape(-1) for t in (theta, before))
     fitted = reference.Fitted(theta, scale if not rules.varying else 1.0, np.diag(prior))
-    before = fitted._replace(theta=known)  # a guess that is far off must not hold the pilot back
-    far = longest(plan.extremes, whitener)
-    state = state._replace(rows=whitener, theta=theta, c=c, longest=far)
-    return progress._replace(
-        scatter=scatter, fitted=fitted, prior=before, points=points, added=added, shares=shares, tied=tied,
-        state=state,
-    ), state  # fmt: skip
-
-
-def _rarer(plan: Plan, scatter: Scatter, rows: Array, near: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Shares of the rarer values, shape (d,), and True for columns `tied` to other factors' levels, shape (d,)."""
-    d, here = plan.d, slice(plan.extra, plan.extra + plan.d)
-    tied = np.zeros(d, dtype=np.bool_)
-    _, shares = whitening.bring_in(
-        rows, (0.0,) * d if plan.label else plan.gaps, plan.layout.constant, scatter.constant2
-    )
-    if plan.cells:
-        known = whitening.shrunk(plan.cells, scatter.shares)
-        own = whitening.rarer(plan.cells, known, d)
-        shares = np.where(np.isnan(own), shares, own)
-        full = moments.start_from(near, scatter)._replace(memory=scatter.memory, constant2=scatter.constant2)
-        tied = whitening.tied(plan.factors, known, scatter.rows)[here]
-        shares[tied] = np.clip(moments.directions(full)[here][tied], LEAST, 0.5)
-    return shares, tied
+    state = state._replace(rows=whitener, theta=theta, c=c, longest=longest(plan.extremes, whitener))
+    # a guess that is far off must not hold the pilot back
+    progress = progress._replace(scatter=scatter, fitted=fitted, prior=fitted._replace(theta=before), points=points)
+    return progress._replace(added=added, shares=shares, tied=tied, state=state), state
 
 
 def _points(plan: Plan, scatter: Scatter, shares: Array, rows: Array, near: Array) -> Array:
     """Points that stand for records, coordinates of the scores, shape (m, d): equation (10) of docs/estimator.md."""
-    d, constant = plan.d, plan.layout.constant
+    d, constant, whitener = plan.d, plan.layout.constant, near[: plan.d, : plan.d]
     if d == int(constant):
         return np.ones((1 if plan.added is None else len(lattice(1)), 1))
-    whitener = near[:d, :d]
     if plan.whitened:
         stretch = (np.diag(near) / np.diag(rows))[:d]
         known = whitening.shrunk(plan.cells, scatter.shares) if plan.cells else []
@@ -162,6 +127,24 @@ def _points(plan: Plan, scatter: Scatter, shares: Array, rows: Array, near: Arra
     return np.asarray(points + moved @ rows.T)
 
 
+def normal_points(cov: Array, constant: bool) -> Array:
+    """Points that stand for correlated normal covariates, after the constant if there is one."""
+    z = lattice(len(cov)) @ np.linalg.cholesky(cov).T
+    return np.column_stack([np.ones(len(z)), z]) if constant else z
+
+
+def _added(points: Array, whitener: Array, last: Array, limits: tuple[float, float]) -> Array:
+    """Offset of the linear predictor of each point, shape (m,): normal about its regression on covariates.
+
+    `last` is its row of W, shape (d + 1,): a regression's coefficients, over the negative residual sd, and one over
+    that. `limits` are public ones.
+    """
+    rest = np.random.Generator(np.random.PCG64(41)).permutation(ndtri((np.arange(len(points)) + 0.5) / len(points)))
+    rest = rest - points @ np.linalg.lstsq(points, rest, rcond=None)[0]
+    d, x = len(whitener), points @ np.linalg.inv(whitener).T
+    return np.asarray(np.clip((rest / np.std(rest) - x @ last[:d]) / last[d], *limits))
+
+
 @lru_cache(maxsize=8)
 def lattice(slopes: int) -> Array:
     """Points that stand for a standard normal vector, of exact moments, shape (2048, `slopes`); to be read only."""
@@ -170,23 +153,13 @@ def lattice(slopes: int) -> Array:
     return out
 
 
-def normal_points(cov: Array, constant: bool) -> Array:
-    """Points that stand for correlated normal covariates, after the constant if there is one."""
-    z = lattice(len(cov)) @ np.linalg.cholesky(cov).T
-    return np.column_stack([np.ones(len(z)), z]) if constant else z
-
-
 def bounded(points: Array, rows: Array, columns: Iterable[int], *, constant: bool) -> Array:
     """Points with beta covariates within their bounds, from normal ones: equation (10) of docs/estimator.md.
 
-    Where a covariate is even, has two peaks or is skewed, bounds, mean and sd tell as much of it as the reference model
-    needs: with normal ones, which go beyond the bounds, curvature was off and intervals were too short
-    (`benchmarks.validity`).
-
-    `points`, shape (m, d), are whitened covariates, of which mean and covariance were asked; those that come back have
-    the same mean and second moments, ranks of the covariates nearly kept, and are the same where none is past a bound.
-    `rows`, shape (d, d), is the map W that whitens, lower triangular, and `columns` those that lie within ±1 before it.
-    `constant` says whether the first coordinate is 1.
+    With normal ones, which go beyond the bounds, intervals were too short (`benchmarks.validity`). `points`, shape (m,
+    d), are whitened covariates; those that come back have the same mean and second moments, ranks of the covariates
+    nearly kept, and are the same where none is past a bound. `rows`, shape (d, d), is the map W that whitens, lower
+    triangular, and `columns` those that lie within ±1 before it. `constant` says whether the first coordinate is 1.
     """
     first = int(constant)
     x = points @ np.linalg.inv(rows).T
@@ -205,18 +178,6 @@ def bounded(points: Array, rows: Array, columns: Iterable[int], *, constant: boo
     return np.asarray(z)
 
 
-def _added(points: Array, whitener: Array, last: Array, limits: tuple[float, float]) -> Array:
-    """Offset of the linear predictor of each point, shape (m,): normal about its regression on covariates.
-
-    `last` is its row of W, shape (d + 1,): a regression's coefficients, over the negative residual sd, and one over
-    that. `limits` are public ones.
-    """
-    rest = np.random.Generator(np.random.PCG64(41)).permutation(ndtri((np.arange(len(points)) + 0.5) / len(points)))
-    rest = rest - points @ np.linalg.lstsq(points, rest, rcond=None)[0]
-    d, x = len(whitener), points @ np.linalg.inv(whitener).T
-    return np.asarray(np.clip((rest / np.std(rest) - x @ last[:d]) / last[d], *limits))
-
-
 def _numbers(plan: Plan, shares: Array) -> list[int]:
     """Columns of numbers within ±1; `shares` are those of the rarer of two values, NaN of others."""
     other = {int(j) for g in plan.cells for j in g.columns} | set(plan.unscaled)
@@ -228,68 +189,55 @@ def at_a_bound(plan: Plan, progress: Progress, state: State) -> list[int]:
     """Columns of numbers that are at or near one of their bounds for most records, by their learned mean and sd."""
     if progress.points is None or progress.shares is None or plan.blocks > 1:
         return []
-    mean, sd = _location(progress.points, state.rows[: plan.d, : plan.d])
-    return [j for j in _numbers(plan, progress.shares) if 1.0 - abs(mean[j]) < AT_BOUND * sd[j]]
+    x = progress.points @ np.linalg.inv(state.rows[: plan.d, : plan.d]).T
+    near = 1.0 - np.abs(x.mean(axis=0)) < AT_BOUND * x.std(axis=0)
+    return [j for j in _numbers(plan, progress.shares) if near[j]]
 
 
 def unbound(plan: Plan, progress: Progress, state: State) -> Array:
     """Part of a covariate's variance that few records may make, from 0 to 1: τ of equation (15) of docs/estimator.md.
 
-    If one bound is near and the other one far, values are skewed, and few of them are far out. Shape (k,), without the
-    constant; 0 for columns made of factors alone, 1 for a number without bounds, and for a sum of several columns the
-    largest of theirs.
+    Shape (k,), without the constant; 0 for columns made of factors alone, 1 for a number without bounds, and for a sum
+    of several columns the largest of theirs.
     """
     assert progress.points is not None
     assert progress.shares is not None
     mix = np.eye(plan.d) if plan.mix is None else plan.mix
-    mean, sd = _location(progress.points, state.rows[: plan.d, : plan.d] @ mix)
+    numbers, out = _numbers(plan, progress.shares), np.zeros(plan.d)
+    x = progress.points @ np.linalg.inv(state.rows[: plan.d, : plan.d] @ mix).T
+    mean, sd = x.mean(axis=0), x.std(axis=0)
     room = np.maximum((1.0 - mean**2) / np.maximum(sd**2, 1e-300) - 1.0, 0.0)
     even = np.maximum(1.0 - np.abs(mean), 0.0) / (1.0 + np.abs(mean))
-    out = np.zeros(plan.d)
-    numbers = _numbers(plan, progress.shares)
     out[numbers] = (room / np.maximum(FAR * even + room, 1e-300))[numbers]
     out[[j for j in plan.unscaled if j < plan.d]] = 1.0
-    out = np.where(mix != 0.0, out, 0.0).max(axis=1)
-    return np.asarray(out[int(plan.layout.constant) :])
-
-
-def _location(points: Array, rows: Array) -> tuple[Array, Array]:
-    """Mean and sd of each covariate before a map, two of shape (d,)."""
-    x = points @ np.linalg.inv(rows).T
-    return x.mean(axis=0), x.std(axis=0)
+    return np.asarray(np.where(mix != 0.0, out, 0.0).max(axis=1)[int(plan.layout.constant) :])
 
 
 def far_ends(plan: Plan, progress: Progress) -> list[End]:
     """Bounds of numbers with splines that are more than `WIDE` learned sd from most records.
 
-    The distance is that of the spline's row there from its mean in the metric of its columns' covariance: at most k/D²
-    of the records are at a distance D or farther, k columns given, since the mean of its square is k (Markov).
+    The distance D is that of the spline's row there from its mean in the metric of its k columns' covariance: at most
+    k/D² of the records are as far (Markov).
     """
     d, out = plan.d, list[End]()
-    if plan.ends:
-        inverse = np.linalg.inv(progress.scatter.rows[:d, :d] @ (np.eye(d) if plan.mix is None else plan.mix))
-        for end in plan.ends:
-            spread, away = inverse[end.columns, 1:], end.row - inverse[end.columns, 0]
-            square = float(away @ np.linalg.lstsq(spread @ spread.T, away, rcond=None)[0])
-            out += [end] if square > WIDE**2 else []
+    rows = progress.scatter.rows[:d, :d] @ (np.eye(d) if plan.mix is None else plan.mix)
+    for end in plan.ends:
+        columns = np.linalg.inv(rows)[end.columns]
+        spread, away = columns[:, 1:], end.row - columns[:, 0]
+        square = float(away @ np.linalg.lstsq(spread @ spread.T, away, rcond=None)[0])
+        out += [end] if square > WIDE**2 else []
     return out
 
 
 def reference_model(plan: Plan, progress: Progress) -> Reference:
     """The reference model in the coordinates of the scores: equation (11) of docs/estimator.md."""
     assert progress.points is not None
-    answering, persons = progress.scatter.answering, plan.persons
+    part, persons, far = progress.scatter.answering, plan.persons, progress.state.longest
     rows = persons.rows if persons is not None and persons.one else 1
-    model = reference.reference_of(
-        plan.rules,
-        progress.points,
-        blocks=plan.blocks,
-        unit=not plan.label,
-        answering=answering,
-        rows=rows,
-        longest=progress.state.longest,
+    model = reference_of(
+        plan.rules, progress.points, blocks=plan.blocks, unit=not plan.label, answering=part, rows=rows, longest=far
     )
-    return model._replace(added=progress.added, least=1.0 if persons is None else answering / persons.rows)
+    return model._replace(added=progress.added, least=1.0 if persons is None else part / persons.rows)
 
 
 def inside(plan: Plan, state: State, theta: Array) -> Array:
@@ -305,14 +253,10 @@ def linear(plan: Plan, state: State) -> Array:
     return np.asarray(np.kron(np.eye(plan.blocks), state.y_scale * state.rows.T))
 
 
-# --- what declarations and reports on moments show of columns --------------------------------------------------
-
-
 def wide(plan: Plan, rows: Array) -> list[tuple[int, float]]:
     """Columns whose bounds, ±1 inside, are more than `WIDE` learned sd apart, each with that number of sd.
 
-    A product of a factor and a number is 0 for other levels, which makes its learned sd small: it is judged by the
-    number itself and the level's share.
+    A product of a factor and a number, which is 0 for other levels, is judged by the number and the level's share.
     """
     spans, left = 2.0 * np.diag(rows), {*plan.unscaled, *(c.column for c in plan.crossed)}
     columns = [j for j in range(int(plan.layout.constant), plan.d) if plan.gaps[j] == 0.0 and j not in left]
@@ -328,45 +272,34 @@ def collinear(rows: Array, columns: Sequence[int], constant: bool) -> dict[int, 
 
 
 def constant2(plan: Plan, progress: Progress, number: int) -> float:
-    """Square λ of the constant in reports on moments of this round: equation (6) of docs/estimator.md."""
-    before = any(r.role == "moments" for r in plan.rounds[:number])  # the first has no scales to ask by
-    if plan.label or not before:
+    """Square λ of the constant in reports on moments of this round: equation (6) of docs/estimator.md.
+
+    White columns of levels with different slopes need it where only records of a level are not 0 in its column and in
+    those that cross it: their squares there must add up to mean squares of 1.
+    """
+    if plan.label or not any(r.role == "moments" for r in plan.rounds[:number]):  # the first has no scales to ask by
         return 1.0
-    people = sum([r.people for r in plan.rounds if r.role == "moments" and not r.optional][1:])
-    most = FULL * (_others(plan) + 1.0)
-    always = plan.rules.varying and not plan.bases
-    wanted = most if always else _needed(plan, progress.scatter) - _others(plan)
-    if progress.scatter.drawn_in:
+    others, scatter = plan.direction - 1.0, progress.scatter
+    people, most, wanted = _people(plan), FULL * (others + 1.0), 0.0
+    shares = zip(plan.cells, whitening.shrunk(plan.factors, scatter.shares), strict=True)
+    least = [(g.columns.tolist(), float(p.min())) for g, p in shares]
+    for levels, columns in _crossings(plan).items() if least else ():
+        here = min((p for own, p in least if levels.issuperset(own)), default=1.0)
+        wanted = max(wanted, columns / max(here, 1e-300))
+    wanted = most if plan.rules.varying and not plan.bases else wanted - others
+    if scatter.drawn_in:
         people, wanted = plan.rounds[number].people, most
     return max(min(_told(plan, people), wanted, most), 1.0)
 
 
-def _others(plan: Plan) -> float:
-    """Number of columns in reports on moments, without the constant."""
-    return plan.direction - 1.0
+def _people(plan: Plan) -> int:
+    """Records in usual rounds of moments after the first."""
+    return sum([r.people for r in plan.rounds if r.role == "moments" and not r.optional][1:])
 
 
 def _told(plan: Plan, people: int) -> float:
     """Square of the constant beside which so many people give moments `SHARP` enough."""
-    return SHARP * math.sqrt(people) / max(plan.sd("moments"), 1e-300) - _others(plan)
-
-
-def _needed(plan: Plan, scatter: Scatter) -> float:
-    """Mean squared length of rows, constant included, that white columns of levels with different slopes need.
-
-    Only records of a level are not 0 in its column and in those that cross it: their squares there must add up to mean
-    squares of 1.
-    """
-    if not plan.cells:
-        return 0.0
-    shares = whitening.shrunk(plan.factors, scatter.shares)
-    out = 0.0
-    for levels, columns in _crossings(plan).items():
-        here = [
-            float(p.min()) for g, p in zip(plan.cells, shares, strict=True) if levels.issuperset(g.columns.tolist())
-        ]
-        out = max(out, columns / max(min(here, default=1.0), 1e-300))
-    return out
+    return SHARP * math.sqrt(people) / max(plan.sd("moments"), 1e-300) - (plan.direction - 1.0)
 
 
 def _crossings(plan: Plan) -> dict[frozenset[int], float]:
@@ -384,14 +317,14 @@ def least_share(plan: Plan, group: Cells) -> float:
     """
     if plan.label or plan.rules.varying:
         return 0.0
-    people = sum([r.people for r in plan.rounds if r.role == "moments" and not r.optional][1:])
     own = set(group.columns.tolist())
     columns = max((n for levels, n in _crossings(plan).items() if levels & own), default=0.0)
-    return SLOPED * columns / max(_told(plan, people) + _others(plan), 1e-300)
+    return SLOPED * columns / max(_told(plan, _people(plan)) + (plan.direction - 1.0), 1e-300)
 
 
 def overstretched(plan: Plan, progress: Progress, number: int) -> list[int]:
-    """Columns of numbers that this round is to draw in, by their places in reports on moments."""
+    """Columns of numbers that this round is to draw in, by their places in reports: wider than `WIDE` learned sd."""
     if plan.rules.varying or plan.label or _told(plan, plan.rounds[number].people) < APART:
         return []
-    return moments.overstretched(progress.scatter, [j + plan.extra for j in plan.alone], plan.widened)
+    columns = [j + plan.extra for j in plan.alone]
+    return [j for j in columns if moments.span(progress.scatter, j) > WIDE * plan.widened]

@@ -1,9 +1,8 @@
 """Curvature, learned from mean reports at several states.
 
-Within a round g̃ = M (x − x*) + noise of known size, x the state in coordinates in which the reference model has
-M = I. M is symmetric, being the curvature of a loss. It is learned from how reports differ between the groups of a
-round, whose states differ by small offsets, and between rounds, whose states follow earlier reports: the expected
-product of their noise with later states, which would bias M upwards, is known and subtracted.
+Within a round g̃ = M (x − x*) + noise of known size, x the state in coordinates in which the reference model has M = I.
+M is symmetric, learned from how reports differ between the groups of a round, whose states differ by small offsets, and
+between rounds, whose states follow earlier reports.
 """
 
 from __future__ import annotations
@@ -13,50 +12,38 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotri, dtrtrs
 
 from privreg.base.arrays import Array, triangle
 
 SPREAD: Final = 0.25
-"""Prior sd of the eigenvalues of M about their mean.
-
-This, `SLOPE` and `COMMON` are rather wider than where reports are the likeliest (`benchmarks.priors`). With a width
-that followed reports, standard errors varied more between fits (`benchmarks.conditional`)."""
-
+"""Prior sd of the eigenvalues of M about their mean. This, `SLOPE` and `COMMON` are rather wider than where reports are
+the likeliest (`benchmarks.priors`). With a width that followed reports, standard errors varied more between fits
+(`benchmarks.conditional`)."""
 SLOPE: Final = 0.4
-"""Prior sd of the logarithm of the residuals' scale over all directions together.
-
-Residuals that grow wider along a covariate, or a group that the model doesn't fit, make curvature low there."""
-
+"""Prior sd of the logarithm of the residuals' scale over all directions together. Residuals that grow wider along a
+covariate, or a group that the model doesn't fit, make curvature low there."""
 COMMON: Final = 0.1
 """Prior sd of the mean of the eigenvalues about 1, where the pilot or the predictor gives it: the error that is allowed
 for, relative to it, of the share of residuals within the threshold c, by which the pilot does."""
-
 COMMON_ELSEWHERE: Final = 0.6  # `COMMON` where curvature is a density far from its centre, which nobody has reported
 MOST: Final = 24  # Coefficients up to which all entries of M are learned together, q⁴/4 numbers; beyond, row by row
 LEAST: Final = 0.1
 """Floor, relative to the usual value: of eigenvalues of M, of the curvature of squared loss beyond the response's
 limits, and of the part of the way to the one-step estimate, however much noise that gives a state."""
-
 SMALLEST: Final = 1e-12  # Least variance of the noise along a direction, relative to the largest
-
 SPREADS: Final = tuple(SPREAD * 2.0 ** (k / 2.0) for k in range(-2, 4))
 """Prior sds of the eigenvalues with more coefficients than `MOST`, of which reports choose one. Noise of many moments
 alone makes it a third and more."""
-
 CARRY: Final = 0.5  # Part of the way a round is carried that is taken to be lost to curvature that changes on the way
-
 GAIN: Final = 0.6
 """Part of the way from a state to its own reports' one-step estimate that the next state goes. With 0.8, coefficients
 of right models had a standard error larger by a hundredth, and curvature was learned little better."""
-
 STEADY: Final = 0.5
 """Sd, on the scale of the predictor, that the noise of one round gives the next state, at most, where curvature depends
 on the coefficients: it falls off outwards, and states that wander there multiply noise. Each direction has an equal
 part of it: where one is known badly, the others go on. The reference model is asked for curvature no farther from the
 mean state."""
-
 FAR: Final = 1.5
 """Units of c, or of the predictor where curvature depends on it, by which a state may move in one round. A predictor
 with a larger sd of its error, along one direction of whitened covariates, doesn't show curvature: in design "counts,
@@ -69,6 +56,8 @@ class RoundMeans(NamedTuple):
     x: Array  # States; shape (groups, q)
     g: Array  # Mean reports; shape (groups, q)
     weight: Array  # Records, or their weights summed; shape (groups,)
+    map: Array = np.zeros((0, 0))  # Map of reports to these coordinates, from the scores'; shape (q, q)
+    bias: Array = np.zeros(0)  # Bias that was subtracted from them, scores' coordinates; shape (q,)
 
 
 class ByRows(NamedTuple):
@@ -116,28 +105,45 @@ def learn(
 
     `noise`, shape (q, q), is the covariance of one record's report, the same coordinates, and `prior` that of a
     residual scale if not given. `slopes`, shape (k, q, q), are what M changes by in each of k ways in which the
-    reference model may be wrong, as far as it may be if `SLOPE` were 1: residuals wider along a direction,
-    `reference.slopes`, covariates wider or narrower, `reference.spreads`. The last `main` rounds have states that
-    follow reports, by a part `gain` of the way, shape (q, q), `GAIN` if not given: differences between them count, too.
-    With `brief` the posterior's mean alone is computed.
+    reference model may be wrong, as far as it may be if `SLOPE` were 1: `reference.slopes`, `reference.spreads`. The
+    last `main` rounds have states that follow reports, by a part `gain` of the way, shape (q, q), `GAIN` if not given:
+    differences between them count, too. With `brief` the posterior's mean alone is computed.
     """
     q, prior = len(noise), prior or Prior(COMMON)
-    precision = _inverted(noise)
+    values, vectors = np.linalg.eigh(noise)
+    if values[0] > SMALLEST * values[-1]:
+        precision = np.asarray(np.linalg.inv(noise), dtype=np.float64)
+    else:  # below which eigenvalues are rounding
+        values = np.maximum(values, max(SMALLEST * float(values[-1]), 1e-300))
+        precision = np.asarray((vectors / values) @ vectors.T)
     gram, cross = totals(rounds, noise, main, gain)
     if q > MOST:
         return _by_rows(noise, precision, gram, cross, prior)
     scores = precision @ cross  # Σ n Ω⁻¹ g x'
     row, col = triangle(q)
-    half = np.where(row == col, 0.5, 1.0)
-    info = _information(precision, gram, row, col)
-    linear = (scores[row, col] + scores[col, row]) * half
-    among = prior.common * (row == col)[:, None].astype(np.float64)
+    once = row == col
+    # (28): information J on entries of M = Σ m_e E_e, E_e symmetric of ones
+    by_row, by_col = precision.take(row, axis=0), precision.take(col, axis=0)
+    # both matrices are symmetric: of the four products two are each other's transpose
+    mixed = by_row.take(col, axis=1) * gram.take(col, axis=0).take(row, axis=1)
+    info = by_row.take(row, axis=1) * gram.take(col, axis=0).take(col, axis=1)
+    info += mixed
+    info += mixed.T
+    info += by_col.take(col, axis=1) * gram.take(row, axis=0).take(row, axis=1)
+    info[once] *= 0.5
+    info[:, once] *= 0.5
+    linear = (scores[row, col] + scores[col, row]) * np.where(once, 0.5, 1.0)
+    among = prior.common * once[:, None].astype(np.float64)
     if slopes is not None and prior.slope > 0.0:
         among = np.column_stack([among, prior.slope * slopes[:, row, col].T])
-    # equation (27): 2τ²/(q + 1) of diagonal entries and half of it of others (eigenvalues: sd τ), and what many share
-    before = _precision(np.where(row == col, 1.0, 0.5) * prior.spread**2 / (0.5 * (q + 1)), among)
+    # equation (27): 2τ²/(q + 1) of diagonal entries and half of it of others (eigenvalues: sd τ), and what many share,
+    # diag(each) + U U', inverted
+    each = np.where(once, 1.0, 0.5) * prior.spread**2 / (0.5 * (q + 1))
+    scaled = among / each[:, None]
+    before = -scaled @ np.linalg.solve(np.eye(among.shape[1]) + among.T @ scaled, scaled.T)
+    before.flat[:: len(each) + 1] += 1.0 / each
     # its mean is 1 on the diagonal
-    posterior, right = info + before, linear + before[:, row == col].sum(axis=1)
+    posterior, right = info + before, linear + before[:, once].sum(axis=1)
     root, failed = dpotrf(posterior, lower=0)  # Rᵀ R
     if failed:  # rounding, where nobody has some of the levels and there is no noise
         values, vectors = np.linalg.eigh(posterior)
@@ -151,7 +157,14 @@ def learn(
 
 
 def totals(rounds: Sequence[RoundMeans], noise: Array, main: int, gain: Array | None) -> tuple[Array, Array]:
-    """Γ and Ξ, (q, q) each: equations (25) and (26) of docs/estimator.md. Arguments are those of `learn`."""
+    """Γ and Ξ, (q, q) each: equations (25) and (26) of docs/estimator.md. Arguments are those of `learn`.
+
+    Differences between rounds count by records. A round's noise moves the states after it by −G (I − G)^i of itself, G
+    the `gain`, i the rounds between, and so their mean, from which its own state is counted: this part of the product,
+    by which M would be biased upwards (Hurwicz 1950, of time series), is subtracted. A round far out counts less, as in
+    `combine`. Where a state follows the mean of several rounds (`rounds._latest`: as a rule in families whose last
+    pilot round is larger than a main one, as logistic ones), a part of it comes a round later than is taken off here.
+    """
     q = len(noise)
     gram, cross = np.zeros((q, q)), np.zeros((q, q))
     for r in rounds:
@@ -159,57 +172,10 @@ def totals(rounds: Sequence[RoundMeans], noise: Array, main: int, gain: Array | 
         wx = x * r.weight[:, None]
         gram += wx.T @ x
         cross += r.g.T @ wx
-    if main > 1:
-        more, by = _between(rounds[-main:], noise, GAIN * np.eye(q) if gain is None else gain)
-        gram, cross = gram + more, cross + by
-    return gram, cross
-
-
-def _by_rows(noise: Array, precision: Array, gram: Array, cross: Array, prior: Prior) -> Curvature:
-    """Posterior of M if it has too many entries to be learned together: M = m I + ½ (A + Aᵀ).
-
-    A has independent entries a priori. So has Qᵀ A V, and their likelihood is a product, too, with Q the eigenvectors
-    of the noise and V those of the states' squares.
-    """
-    q = len(gram)
-    have = float(np.sum(precision * gram)) + prior.common**-2
-    mean = (float(np.sum(precision * cross)) + prior.common**-2) / have
-    each_row, left = np.linalg.eigh(noise)
-    each_row = np.maximum(each_row, SMALLEST * max(float(each_row[-1]), SMALLEST))[:, None]
-    size, right = np.linalg.eigh(gram)
-    size = np.maximum(size, 0.0)
-    reported = left.T @ (cross - mean * gram) @ right
-    best: tuple[float, Array] | None = None
-    for spread in SPREADS if prior.slope > 0.0 else (prior.spread,):
-        each = 2.0 * spread**2 / (q + 1.0)  # prior variance of an entry of A
-        shrunk = each / (each * size + each_row)
-        evidence = 0.5 * float(np.sum(reported**2 * shrunk / each_row) - np.log1p(each * size / each_row).sum())
-        if best is None or evidence > best[0]:
-            best = evidence, shrunk
-    assert best is not None
-    shrunk = best[1]
-    deviation = left @ (reported * shrunk) @ right.T
-    rows = ByRows(1.0 / have, left, right, each_row * shrunk)
-    return Curvature(mean * np.eye(q) + 0.5 * (deviation + deviation.T), np.zeros((0, 0)), rows)
-
-
-def _between(rounds: Sequence[RoundMeans], noise: Array, gain: Array) -> tuple[Array, Array]:
-    """Squares of differences of rounds' states, and their products with mean reports, both weighted by records.
-
-    The start's error and all rounds' noise move the states, most along directions in which little curvature lets them
-    come slowly, so that it shows where it matters. A round's noise moves the states after it by −G (I − G)^i of
-    itself, G the `gain`, i the rounds between, and so their mean, from which its own state is counted: this part of the
-    product is expected to be positive, whatever M is, and subtracted. A round far out counts less, as in `combine`.
-    Equation (26) of docs/estimator.md. Where a state follows the mean of several rounds (`rounds._latest`: as a rule in
-    families whose last pilot round is larger than a main one, as logistic ones), a part of it comes a round later than
-    is taken off here.
-
-    References
-    ----------
-    Hurwicz, Least squares bias in time series, 1950: the bias of a slope on values that follow its errors.
-    """
-    total, x, g = means(rounds)
-    each = float(np.trace(noise)) / len(noise)
+    if main <= 1:
+        return gram, cross
+    gain, (total, x, g) = GAIN * np.eye(q) if gain is None else gain, means(rounds[-main:])
+    each = float(np.trace(noise)) / q
     weight, centre = total, x[-1]
     for _ in range(2):
         far = ((x - centre) ** 2).mean(axis=1)
@@ -220,7 +186,29 @@ def _between(rounds: Sequence[RoundMeans], noise: Array, gain: Array) -> tuple[A
     for later in range(1, len(total)):
         chance += float(weight[later:] @ (weight / total)[:-later]) / float(weight.sum()) * left
         left = left - gain @ left
-    return (x.T * weight) @ x, (g.T * weight) @ x - noise @ chance.T
+    return gram + (x.T * weight) @ x, cross + ((g.T * weight) @ x - noise @ chance.T)
+
+
+def _by_rows(noise: Array, precision: Array, gram: Array, cross: Array, prior: Prior) -> Curvature:
+    """Posterior of M if it has too many entries to be learned together: M = m I + ½ (A + Aᵀ).
+
+    A has independent entries a priori. So has Qᵀ A V, and their likelihood is a product, too, with Q the eigenvectors
+    of the noise and V those of the states' squares. The prior's width is that of `SPREADS` that reports make likeliest.
+    """
+    q, have = len(gram), float(np.sum(precision * gram)) + prior.common**-2
+    mean = (float(np.sum(precision * cross)) + prior.common**-2) / have
+    (each_row, left), (size, right) = np.linalg.eigh(noise), np.linalg.eigh(gram)
+    each_row, size = np.maximum(each_row, SMALLEST * max(float(each_row[-1]), SMALLEST))[:, None], np.maximum(size, 0.0)
+    reported, most, shrunk = left.T @ (cross - mean * gram) @ right, -math.inf, np.zeros((q, q))
+    for spread in SPREADS if prior.slope > 0.0 else (prior.spread,):
+        each = 2.0 * spread**2 / (q + 1.0)  # prior variance of an entry of A
+        part = each / (each * size + each_row)
+        evidence = 0.5 * float(np.sum(reported**2 * part / each_row) - np.log1p(each * size / each_row).sum())
+        if evidence > most:
+            most, shrunk = evidence, part
+    deviation = left @ (reported * shrunk) @ right.T
+    rows = ByRows(1.0 / have, left, right, each_row * shrunk)
+    return Curvature(mean * np.eye(q) + 0.5 * (deviation + deviation.T), np.zeros((0, 0)), rows)
 
 
 def gain(noise: Array, *, varying: bool) -> Array:
@@ -242,39 +230,6 @@ def means(rounds: Sequence[RoundMeans]) -> tuple[Array, Array, Array]:
     x = np.array([r.weight @ r.x for r in rounds]) / total[:, None]
     g = np.array([r.weight @ r.g for r in rounds]) / total[:, None]
     return total, x, g
-
-
-def _precision(each: Array, among: Array) -> Array:
-    """Inverse of diag(`each`) + U Uᵀ, U of shape (m, k)."""
-    scaled = among / each[:, None]
-    inner = np.eye(among.shape[1]) + among.T @ scaled
-    out = -scaled @ np.linalg.solve(inner, scaled.T)
-    out.flat[:: len(each) + 1] += 1.0 / each
-    return np.asarray(out)
-
-
-def _information(precision: Array, gram: Array, row: NDArray[np.intp], col: NDArray[np.intp]) -> Array:
-    """Information J on entries of M = Σ m_e E_e, E_e symmetric of ones: equation (28) of docs/estimator.md."""
-    by_row, by_col = precision.take(row, axis=0), precision.take(col, axis=0)
-    # both matrices are symmetric: of the four products two are each other's transpose
-    mixed = by_row.take(col, axis=1) * gram.take(col, axis=0).take(row, axis=1)
-    info = by_row.take(row, axis=1) * gram.take(col, axis=0).take(col, axis=1)
-    info += mixed
-    info += mixed.T
-    info += by_col.take(col, axis=1) * gram.take(row, axis=0).take(row, axis=1)
-    once = row == col
-    info[once] *= 0.5
-    info[:, once] *= 0.5
-    return info
-
-
-def _inverted(noise: Array) -> Array:
-    """Inverse of a covariance, eigenvalues at least `SMALLEST` of the largest, below which they are rounding."""
-    values, vectors = np.linalg.eigh(noise)
-    if values[0] > SMALLEST * values[-1]:
-        return np.asarray(np.linalg.inv(noise), dtype=np.float64)
-    values = np.maximum(values, max(SMALLEST * float(values[-1]), 1e-300))
-    return np.asarray((vectors / values) @ vectors.T)
 
 
 def along(curvature: Curvature, directions: Array) -> tuple[Array, Array]:

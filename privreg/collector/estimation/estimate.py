@@ -11,7 +11,6 @@ import numpy as np
 from privreg.base.arrays import Array
 from privreg.collector.estimation import combination, curvature, reference
 from privreg.collector.estimation.coordinates import reference_model
-from privreg.collector.estimation.reference import Reference
 from privreg.collector.inference.windows import Steps
 from privreg.collector.plan import SAMPLED, Carried, Estimated, Part, Plan, Progress
 from privreg.families import measures
@@ -28,19 +27,15 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
 
     Equations (21) to (36) of docs/estimator.md, all but the last at each of three estimates in turn.
     """
-    if progress.final is not None:
+    if progress.final is not None or not progress.main:
         return progress.final
-    if not progress.main:
-        return None
     assert progress.fitted is not None
-    model, scale, far = reference_model(plan, progress), progress.fitted.scale, 0.0
-    at = progress.state.theta
+    model, scale, far, at = reference_model(plan, progress), progress.fitted.scale, 0.0, progress.state.theta
     for _ in range(TURNS):
         carried = combination.carry_rounds(plan, progress, model, at, scale)
         learned = carried.learned()
         found = combination.combine(carried.rounds, carried.noise, learned, brief=True)
-        theta = np.asarray(np.linalg.solve(carried.root.T, found.x), dtype=np.float64)
-        at = theta
+        theta = at = np.asarray(np.linalg.solve(carried.root.T, found.x), dtype=np.float64)
         # far from all states, on the scale of the predictor, curvature is the reference model's alone, and noise would
         # choose it
         if plan.rules.varying:
@@ -48,88 +43,69 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
             far = float(np.linalg.norm(away))
             at = theta + away * (1.0 - min(1.0, curvature.STEADY / max(far, 1e-300)))
             theta = theta + away * (1.0 - min(1.0, curvature.FAR / max(far, 1e-300)))  # no farther than one step
-    noise = scattered(plan, progress, carried, learned.mean)
+    noise, m = scattered(plan, progress, carried, learned.mean), combination.floored(learned.mean)
     found = combination.combine(carried.rounds, carried.noise, learned, scattered=noise)
-    more = _of_scale(plan, progress, model, at, carried, found, learned.mean)
-    found = found._replace(cov=found.cov + more, unknown=found.unknown + more)
+    counted = list(zip(combination.counted(plan, progress), found.weights.tolist(), carried.rounds, strict=True))
+    # the bias by offsets depends on the residual scale, which is estimated
+    sd, change = math.sqrt(max(float(progress.fitted.cov[-1, -1]), 0.0)), np.zeros(plan.size)
+    if model.scaled and any(one.bias.any() for one in carried.rounds):
+        known: dict[tuple[bytes, float], Array] = {}
+        for one, share, answered in counted:
+            if (kind := combination.offset_kind(one.state)) not in known:
+                ends = (scale * math.exp(way * sd) for way in (-1.0, 1.0))
+                low, high = (combination.offset_bias(plan, model, at, one.state, end) for end in ends)
+                known[kind] = 0.5 * (high - low)
+            change += share * (answered.map @ known[kind])
+    shift = np.linalg.solve(m, change)
     if plan.size == 1 and plan.layout.constant and not plan.rules.varying:  # a location is within its public limits
         theta = np.clip(theta, *combination.limits(plan, progress.state))
-    back = np.linalg.inv(carried.root.T)
-    turn = np.linalg.solve(carried.root.T, np.linalg.inv(combination.floored(learned.mean)))
-    given = zip(combination.counted(plan, progress), found.weights.tolist(), carried.biases, carried.maps, strict=True)
-    parts = [Part(one, share, bias, turn @ map_) for one, share, bias, map_ in given]
-    cov, unknown = (back @ part @ back.T for part in (found.cov, found.unknown))
+    back, turn = np.linalg.inv(carried.root.T), np.linalg.solve(carried.root.T, np.linalg.inv(m))
+    parts = [Part(one, share, answered.bias, turn @ answered.map) for one, share, answered in counted]
+    cov, unknown = (back @ (part + np.outer(shift, shift)) @ back.T for part in (found.cov, found.unknown))
     return Estimated(theta, cov, unknown, parts, learned, carried, far)
 
 
 def earlier(carried: Carried, linear: Array) -> list[tuple[Array, Array]]:
     """Estimates after each main round but the last, and variances of `linear` times them."""
     out, root = [], np.linalg.inv(carried.root.T)
-    move = linear @ root
     for fewer in range(carried.main - 1, 0, -1):
-        some = carried.rounds[: len(carried.rounds) - fewer]
-        here = combination.combine(some, carried.noise, carried.learned(fewer, brief=True), brief=True)
-        out.append((root @ here.x, np.asarray(((move @ here.cov) * move).sum(axis=1))))
+        learned = carried.learned(fewer, brief=True)
+        here = combination.combine(carried.rounds[:-fewer], carried.noise, learned, brief=True)
+        out.append((root @ here.x, np.asarray(((linear @ root @ here.cov) * (linear @ root)).sum(axis=1))))
     return out
 
 
 def scattered(plan: Plan, progress: Progress, carried: Carried, m: Array) -> Array:
     """Covariance of a report, by how cells scatter about a line: equations (32) and (43) of docs/estimator.md.
 
-    `m` is the line's slope. The reference model counts as if that many degrees of freedom had shown it as a
-    variance with its error would have. At μ = 1 that is thousands, where 15 rounds of 8 parts and 16 groups have
-    1,900; at μ = 8 it is some thirty. The reference model's is the least: for a number that 5% of the records have,
-    else 0, it is twice too large, but so is the curvature learned, and without it intervals covered 88% (20,000
-    records, no noise). Of reports of several rows the part without noise has any size from that of independent rows
-    to that of equal ones, all as likely.
+    `m` is the line's slope. The reference model counts as if that many degrees of freedom had shown it as a variance
+    with its error would have: thousands at μ = 1, where 15 rounds of 8 parts and 16 groups have 1,900; some thirty at μ
+    = 8. It is the least: for a number that 5% of the records have, else 0, it is twice too large, but so is the
+    curvature learned, and without it intervals covered 88% (20,000 records, no noise). Of reports of several rows the
+    part without noise has any size from that of independent rows to that of equal ones.
     """
     sampled = 0.25 * SAMPLED / plan.d * plan.effective_mu(progress.state.longest) ** 2  # part of a report's error
-    prior = 2.0 / max(reference.doubt() * sampled, 1e-6) ** 2
+    doubt = 1.0 - reference.MODELLED
+    prior = 2.0 / max(doubt * sampled, 1e-6) ** 2
     least = carried.noise
     if plan.persons is not None and plan.mechanism.additive:  # (43): how alike a person's rows are isn't known
-        last, model = progress.main[-1], reference_model(plan, progress)
+        model = reference_model(plan, progress)
         inverse = np.linalg.inv(carried.root)
-        own = carried.noise - last.sd**2 * inverse @ inverse.T
+        own = carried.noise - progress.main[-1].sd ** 2 * inverse @ inverse.T
         sampled = float(np.trace(own) / max(np.trace(carried.noise), 1e-300))
-        wrong = math.hypot(reference.doubt(), (1.0 - model.least) / (1.0 + model.least) / math.sqrt(3.0))
+        wrong = math.hypot(doubt, (1.0 - model.least) / (1.0 + model.least) / math.sqrt(3.0))
         prior = 2.0 / max(wrong * sampled, 1e-6) ** 2
         least = carried.noise - (1.0 - model.least / model.square) * own
     total, freedom = prior * carried.noise, -0.5 * (len(m) + 1.0)  # which the slope has taken
-    for one, map_, answered in zip(
-        progress.main, carried.maps[-carried.main :], carried.rounds[-carried.main :], strict=True
-    ):
+    for one, answered in zip(progress.main, carried.rounds[-carried.main :], strict=True):
         heard = one.weight > 0.0
         each = answered.weight.sum() / one.weight.sum()  # less where carrying a report makes its noise larger
         weight = each * one.weight[heard]
-        left = each * (one.score[heard] / weight[:, None]) @ map_.T - (answered.x @ m)[np.nonzero(heard)[1]]
+        left = each * (one.score[heard] / weight[:, None]) @ answered.map.T - (answered.x @ m)[np.nonzero(heard)[1]]
         left = (left - weight @ left / weight.sum()) * np.sqrt(weight)[:, None]
         total = total + left.T @ left
         freedom += len(weight) - 1.0
-    if freedom <= 0.0:
-        return carried.noise
-    return combination.at_least(total / (prior + freedom), least)
-
-
-def _of_scale(
-    plan: Plan, progress: Progress, model: Reference, at: Array, carried: Carried, found: combination.Combined, m: Array
-) -> Array:
-    """Part of the covariance due to the estimated residual scale, on which the bias by offsets depends."""
-    fitted = progress.fitted
-    assert fitted is not None
-    sd = math.sqrt(max(float(fitted.cov[-1, -1]), 0.0))
-    change = np.zeros(plan.size)
-    if model.scaled and any(added.any() for added in carried.biases):
-        known: dict[tuple[bytes, float], Array] = {}
-        rounds = combination.counted(plan, progress)
-        for one, share, map_ in zip(rounds, found.weights.tolist(), carried.maps, strict=True):
-            kind = combination.offset_kind(one.state)
-            if kind not in known:
-                ends = (fitted.scale * math.exp(way * sd) for way in (-1.0, 1.0))
-                low, high = (combination.offset_bias(plan, model, at, one.state, end) for end in ends)
-                known[kind] = 0.5 * (high - low)
-            change += share * (map_ @ known[kind])
-    shift = np.linalg.solve(combination.floored(m), change)
-    return np.outer(shift, shift)
+    return combination.at_least(total / (prior + freedom), least) if freedom > 0.0 else carried.noise
 
 
 def equation(plan: Plan, progress: Progress, found: Estimated) -> tuple[Array, Array, Array, Array]:
@@ -170,11 +146,10 @@ def steps(plan: Plan, progress: Progress, found: Estimated, came: Sequence[int])
     m, back = combination.floored(learned.mean), np.linalg.inv(carried.root.T)
     ends, begin, weight, theta, places, means = [], [], [], [], [], []
     for k, (one, seen) in enumerate(zip(main, answered, strict=True)):
-        map_, bias = carried.maps[k - len(main)], carried.biases[k - len(main)]
         each, at = one.weight.sum(axis=1), float(sum(came[: one.state.number]))
         edges = at + came[one.state.number] * np.cumsum(each) / each.sum()
         heard = each > 0.0
-        g = (one.score.sum(axis=1)[heard] / each[heard, None] - bias) @ map_.T
+        g = (one.score.sum(axis=1)[heard] / each[heard, None] - seen.bias) @ seen.map.T
         x = (one.state.theta + (one.weight[heard] @ one.state.offsets) / each[heard, None]) @ carried.root
         theta.append((x - np.linalg.solve(m, g.T).T) @ back.T)
         weight.append(each[heard] * float(seen.weight.sum() / each.sum()))

@@ -1,14 +1,14 @@
 """The reference model: moments of reports if the model held and whitened covariates were given points; the pilot's fit.
 
-Points z are equally likely; residuals are normal where a family has them. Real data differ; errors of the
-reference model's curvature are estimated from reports (`curvature`), and validity does not depend on it. Coefficients
-and residual scale of the pilot are those by which the model comes nearest to its reports.
+Points z are equally likely; residuals are normal where a family has them. Errors of its curvature are estimated from
+reports (`curvature`). The pilot's coefficients and residual scale bring the model nearest to its reports.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -52,6 +52,10 @@ class Reference(NamedTuple):
         """Mean unit score at `here` if `there` is the truth, and its derivative by `there`; shape (m,) each."""
         return self.rules.scoring.moments(self.rules, here, there, c, s, brief=True)
 
+    def shares(self, theta: Array) -> Array:
+        """Probabilities of classes at the points, shape (m, b + 1)."""
+        return class_shares(self.points @ theta.reshape(self.blocks, -1).T)
+
     def predictors(self, theta: Array) -> Array:
         """Linear predictors of the points, shape (m,)."""
         eta = self.points @ theta
@@ -77,8 +81,7 @@ def reference_of(
     if longest:
         return Reference(rules, points, np.full(len(points), 1.0 / longest), blocks, answering, alike=True)
     norm = np.maximum(np.linalg.norm(points, axis=1), 1e-300)
-    far = math.sqrt(codes.LEVER2 * points.shape[1])
-    weight = 1.0 / norm if unit else np.minimum(1.0, far / norm)
+    weight = 1.0 / norm if unit else np.minimum(1.0, math.sqrt(codes.LEVER2 * points.shape[1]) / norm)
     if rows == 1:
         return Reference(rules, points, weight, blocks, answering)
     order = np.argsort(norm)
@@ -106,26 +109,19 @@ def expected(model: Reference, state: Array, c: float, theta: Array, s: float) -
 
     Both have the shape (b d,), and `c` is the state's threshold.
     """
+    z, share = model.points, model.answering / len(model.points)
     if model.blocks > 1:
-        before, after = (_softmax(t, model.points, model.blocks) for t in (state, theta))
-        distance, none = farthest(before), np.zeros(len(theta))
-        weight = model.weight * model.answering / (distance * len(model.points))
-        score = (((before - after)[:, 1:] * weight[:, None]).T @ model.points).reshape(-1)
-        return Expected(score, _curve(model, after, distance, -1.0), none, model.answering, none, 0.0)
-    z, w = model.points, model.weight * model.answering / len(model.points)
-    here, there = model.predictors(state), model.predictors(theta)
+        before, after, none = model.shares(state), model.shares(theta), np.zeros(len(theta))
+        distance = farthest(before)
+        weight = model.weight * model.answering / (distance * len(z))
+        moved = (((before - after)[:, 1:] * weight[:, None]).T @ z).reshape(-1)
+        return Expected(moved, _curve(model, after, distance, -1.0), none, model.answering, none, 0.0)
+    w = model.weight * model.answering / len(z)
     score, slope, by_scale, number, number_slope, number_by_scale = model.rules.scoring.moments(
-        model.rules, here, there, c, s
+        model.rules, model.predictors(state), model.predictors(theta), c, s
     )
-    share = model.answering / len(z)
-    return Expected(
-        z.T @ (w * score),
-        (z * (w * slope)[:, None]).T @ z,
-        z.T @ (w * by_scale),
-        float(number.sum()) * share,
-        (z.T @ number_slope) * share,
-        float(number_by_scale.sum()) * share,
-    )
+    numbers = float(number.sum()) * share, (z.T @ number_slope) * share, float(number_by_scale.sum()) * share
+    return Expected(z.T @ (w * score), (z * (w * slope)[:, None]).T @ z, z.T @ (w * by_scale), *numbers)
 
 
 def secant(model: Reference, state: Array, c: float, theta: Array, s: float) -> Array:
@@ -152,10 +148,8 @@ def slopes(model: Reference, theta: Array, c: float, s: float) -> Array:
     """
     if model.blocks > 1 or not model.scaled:
         return np.zeros((0, len(theta), len(theta)))
-    z = model.points
-    weighted = z * model.weight[:, None]
+    z, weighted, there = model.points, model.points * model.weight[:, None], model.points @ theta
     along = weighted / np.maximum(np.sqrt(np.mean(weighted**2, axis=0)), 1e-300)
-    there = z @ theta
     down, up = (-model.brief(there, there, c, s * math.exp(t))[1] for t in (-STEP, STEP))
     rise = (model.answering / (2.0 * STEP * len(z))) * (up - down)
     return np.array([(weighted * (rise * f)[:, None]).T @ z for f in along.T])
@@ -173,31 +167,23 @@ def spreads(model: Reference, rows: Array, theta: Array, c: float, s: float, *, 
     x = (z @ np.linalg.inv(rows).T)[:, int(constant) :]
     distance = x - x.mean(axis=0)
     if model.blocks > 1:
-        return _blocks_spreads(model, theta, distance, along, unit=unit)
+        ends, reference = [], partial(reference_of, unit=unit, answering=model.answering, rows=model.rows)
+        for size in (-STEP, STEP):
+            for away, column in zip(distance.T, along.T, strict=True):
+                points = z + math.expm1(size) * np.outer(away, column)
+                near = reference(model.rules, points, blocks=model.blocks)
+                ends.append(_blocks_secant(near, theta, theta))
+        low, high = np.split(np.array(ends), 2)
+        return (high - low).reshape(-1, len(theta), len(theta)) / (2.0 * STEP)
     w, there = model.weight * model.answering / len(z), model.predictors(theta)
     down, kappa, up = (-model.brief(at, at, c, s)[1] for at in (there - STEP, there, there + STEP))
     # z moves, and with it curvature at its predictor, and its weight, but where that is 1 whatever its length
     changing = np.where(model.weight < 1.0, 1.0, float(unit)) * kappa / np.maximum((z**2).sum(axis=1), 1e-300)
     changing = changing * (1.0 - model.alike)
     change = (up - down)[:, None] / (2.0 * STEP) * (theta @ along) - changing[:, None] * (z @ along)
-    moved = z.T @ (distance * (w * kappa)[:, None])
-    out = np.einsum("ik,jk->kij", along, moved)
+    out = np.einsum("ik,jk->kij", along, z.T @ (distance * (w * kappa)[:, None]))
     pairs = (z[:, :, None] * z[:, None, :]).reshape(len(z), d * d)
     return np.asarray(out + out.transpose(0, 2, 1) + ((change * distance * w[:, None]).T @ pairs).reshape(-1, d, d))
-
-
-def _blocks_spreads(model: Reference, theta: Array, distance: Array, along: Array, *, unit: bool) -> Array:
-    """`spreads` of several classes; `distance` of covariates from their means, (m, k), `along` columns of the map."""
-    ends = []
-    for sign in (-1.0, 1.0):
-        for away, column in zip(distance.T, along.T, strict=True):
-            points = model.points + math.expm1(sign * STEP) * np.outer(away, column)
-            near = reference_of(
-                model.rules, points, blocks=model.blocks, unit=unit, answering=model.answering, rows=model.rows
-            )
-            ends.append(_blocks_secant(near, theta, theta))
-    half = len(along.T)
-    return (np.array(ends[half:]) - np.array(ends[:half])).reshape(-1, len(theta), len(theta)) / (2.0 * STEP)
 
 
 def offset_bias(model: Reference, theta: Array, square: Array, c: float, s: float) -> Array:
@@ -212,15 +198,13 @@ def offset_bias(model: Reference, theta: Array, square: Array, c: float, s: floa
         there, distance = model.predictors(theta), np.sqrt(np.einsum("ij,ij->i", z @ square, z))
         up, middle, down = (model.brief(there + v, there, c, s)[0] for v in (distance, 0.0 * distance, -distance))
         return np.asarray(z.T @ (w * (0.5 * (up + down) - middle)))
-    eta = z @ theta.reshape(model.blocks, -1).T
-    there = _softmax(theta, z, model.blocks)
-    out = np.zeros((model.blocks, d))
+    eta, there, out = z @ theta.reshape(model.blocks, -1).T, model.shares(theta), np.zeros((model.blocks, d))
     for k in range(model.blocks):
         own = slice(k * d, (k + 1) * d)
         distance = np.sqrt(np.einsum("ij,ij->i", z @ square[own, own], z))
-        for sign in (0.5, -0.5):
+        for sign in (1.0, -1.0):
             moved = eta.copy()
-            moved[:, k] += 2.0 * sign * distance
+            moved[:, k] += sign * distance
             here = class_shares(moved)
             out += ((here - there)[:, 1:] * (0.5 * w / farthest(here))[:, None]).T @ z
     return out.reshape(-1)
@@ -228,61 +212,40 @@ def offset_bias(model: Reference, theta: Array, square: Array, c: float, s: floa
 
 def variance(model: Reference, state: Array, c: float, theta: Array, s: float) -> Array:
     """Second moments of a report before noise, shape (b d, b d); for equation (22) of docs/estimator.md."""
-    d = model.points.shape[1]
-    z, share = model.points, model.square * model.answering / len(model.points)
+    unit, share = model.points * model.weight[:, None], model.square * model.answering / len(model.points)
     if model.blocks > 1:
-        unit = z * model.weight[:, None]
         return np.asarray(np.kron(np.eye(model.blocks), (unit * (share / (2.0 * model.blocks))).T @ unit))
     square = model.rules.scoring.square(model.rules, model.predictors(state), model.predictors(theta), c, s)
-    unit = z * model.weight[:, None]
-    return np.asarray((unit * (square * share)[:, None]).T @ unit).reshape(d, d)
+    return np.asarray((unit * (square * share)[:, None]).T @ unit)
 
 
 def public_noise(
     model: Reference,
     state: Array,
     c: float,
-    limits: tuple[float, float],
-    function: Callable[[float, float], float] | None = None,
-    kappa: float = 0.0,
-) -> Array:
-    """Covariance of the noise where covariates are public, relative to a report's of radius 1, or joint; shape (d, d).
-
-    One number is randomised, by half the range of the score over the response's `limits` at each predictor; `function`
-    is the score of a family of one's own, `kappa` the weight of the number in a joint report.
-    """
-    low, high = scores.ends(model.rules.shape, c, model.points @ state, *limits, function)
-    unit = model.points * (model.weight * _radius(0.5 * (high - low), kappa))[:, None]
-    return np.asarray(unit.T @ unit / len(unit))
-
-
-def _radius(half: Array, kappa: float) -> Array:
-    """Radius of a report of half ranges, relative to one of 1, beside a number of weight `kappa`."""
-    return np.asarray(np.sqrt((half * half + 0.25 * kappa**2) / (1.0 + 0.25 * kappa**2)))
-
-
-def public_answers(
-    model: Reference,
-    state: Array,
-    c: float,
-    mean: Array,
     sd: float,
     limits: tuple[float, float],
     function: Callable[[float, float], float] | None = None,
     kappa: float = 0.0,
+    *,
+    mean: Array | None = None,
 ) -> Array:
-    """Second moments of answers that aren't additive noise where covariates are public, shape (d, d).
+    """Covariance of the noise where covariates are public, or second moments of answers without additive noise; (d, d).
 
-    An answer is `sd` half ranges above or below the middle of the score's range, or so in the mean beside a number of
-    weight `kappa`. Its mean at each point is that of the score, `mean`, shape (m,), which lies inside the range though
-    the reference model's may not.
+    One number is randomised, by half the range of the score over the response's `limits` at each predictor; `function`
+    is the score of a family of one's own, `kappa` the weight of the number in a joint report, and `sd` that of noise
+    for a report of radius 1, or joint. An answer is `sd` half ranges above or below the middle of the score's range, or
+    so in the mean beside a number; its mean at each point is the score's, `mean`, shape (m,), brought inside the range.
     """
-    z = model.points
+    z, weight = model.points, model.weight
     low, high = scores.ends(model.rules.shape, c, z @ state, *limits, function)
     half, middle = 0.5 * (high - low), 0.5 * (high + low)
-    inside = np.clip(mean, low, high)
-    square = np.maximum((sd * _radius(half, kappa)) ** 2 + (2.0 * inside - middle) * middle, 0.0)
-    unit = z * model.weight[:, None]
+    radius = np.asarray(np.sqrt((half * half + 0.25 * kappa**2) / (1.0 + 0.25 * kappa**2)))
+    if mean is None:
+        unit = z * (weight * radius)[:, None]
+        return np.asarray(sd**2 * (unit.T @ unit / len(unit)))
+    square = np.maximum((sd * radius) ** 2 + (2.0 * np.clip(mean, low, high) - middle) * middle, 0.0)
+    unit = z * weight[:, None]
     return np.asarray((unit * square[:, None]).T @ unit / len(z))
 
 
@@ -299,54 +262,29 @@ def directions(model: Reference) -> Array:
     return np.kron(np.eye(model.blocks), each)
 
 
-# --- several predictors ----------------------------------------------------------------------------------------
-
-
-def _softmax(theta: Array, z: Array, blocks: int) -> Array:
-    return class_shares(z @ theta.reshape(blocks, -1).T)
-
-
 def _curve(model: Reference, share: Array, distance: Array, sign: float) -> Array:
     z, b, d = model.points, model.blocks, model.points.shape[1]
-    w = model.weight * model.answering / (distance * len(z))
-    out = np.empty((b, d, b, d))
-    for k in range(b):
-        for m in range(b):
-            kappa = w * share[:, k + 1] * ((k == m) - share[:, m + 1])
-            out[k, :, m, :] = (z * kappa[:, None]).T @ z
+    w, out = model.weight * model.answering / (distance * len(z)), np.empty((b, d, b, d))
+    for k, m in np.ndindex(b, b):
+        kappa = w * share[:, k + 1] * ((k == m) - share[:, m + 1])
+        out[k, :, m, :] = (z * kappa[:, None]).T @ z
     return sign * out.reshape(b * d, b * d)
 
 
 def _blocks_secant(model: Reference, state: Array, theta: Array) -> Array:
     """∫ of the curvature along the way from θ to the state, by Simpson's rule; the divisor is the state's."""
-    distance = farthest(_softmax(state, model.points, model.blocks))
-    out = np.zeros((len(theta), len(theta)))
+    distance, out = farthest(model.shares(state)), np.zeros((len(theta), len(theta)))
     for t, weight in ((0.0, 1.0), (0.5, 4.0), (1.0, 1.0)):
-        out += (
-            weight
-            / 6.0
-            * _curve(model, _softmax(theta + t * (state - theta), model.points, model.blocks), distance, 1.0)
-        )
+        out += weight / 6.0 * _curve(model, model.shares(theta + t * (state - theta)), distance, 1.0)
     return out
 
 
-# --- the pilot --------------------------------------------------------------------------------------------------
-
-MODELLED: Final = 0.7  # Part of the mean scores that the reference model gets right, at least
+MODELLED: Final = 0.7
+"""Part of the mean scores that the reference model gets right, at least; also of its variance of scores: for "two
+peaks" (`benchmarks.validity`) with it alone intervals at μ = 8 cover 89 and 91%, with `estimate.scattered`, 94 and
+95%."""
 FLAT: Final = 0.25  # Part of its largest slope that a score of bounded curvature has at the longest slopes
 HEAPED: Final = 2.5  # Standard errors by which a heap of residuals must exceed its normal share
-
-
-def doubt() -> float:
-    """Sd of the error of the reference model's mean scores, relative to the length of a round's mean.
-
-    Also that of its variance of scores, relative to that variance. For the covariate of "two peaks"
-    (`benchmarks.validity`) it is a third too small: with it alone, intervals at μ = 8 cover 89 and 91%, with
-    `estimate.scattered`, 94 and 95%.
-    """
-    return 1.0 - MODELLED
-
-
 TURNS: Final = 60
 PRECISE: Final = 1e-2  # Gain, in units of a squared standard error, that is worth no further step
 SHORTEST: Final = 1e-4  # Part of a step that is tried, at least
@@ -385,28 +323,45 @@ def fit(model: Reference, seen: Sequence[Observed], guess: Fitted, prior: Fitted
     It begins at `guess`, unless the mean of `prior`, which holds before any pilot report, agrees better with the
     reports.
     """
-    size = len(guess.theta)
-    precision = np.asarray(np.linalg.inv(prior.cov), dtype=np.float64)
-    at = np.append(guess.theta, math.log(guess.scale))
-    origin = np.append(prior.theta, math.log(prior.scale))
-    value, gradient, hessian = _distance(model, seen, at, origin, precision)
-    if len(seen) == 1 and not np.array_equal(at, origin):
-        found = _distance(model, seen, origin, origin, precision)
-        if found[0] < value:
-            at, (value, gradient, hessian) = origin, found
+    size, precision = len(guess.theta), np.asarray(np.linalg.inv(prior.cov), dtype=np.float64)
+    at, origin = (np.append(one.theta, math.log(one.scale)) for one in (guess, prior))
+
+    def distance(place: Array) -> tuple[float, Array, Array]:
+        """Squared distance, half its gradient and about half its Hessian."""
+        theta, s, away = place[:size], math.exp(float(place[size])), place - origin
+        value, gradient, hessian = float(away @ precision @ away), precision @ away, np.array(precision)
+        for one in seen:
+            there = expected(model, one.theta, one.c, theta, s)
+            each = 1.0 / (one.variance + (1.0 - MODELLED) ** 2 * float(one.score @ one.score) / size)
+            rest = there.score - one.score
+            by = np.column_stack([there.slope, there.by_scale if model.scaled else np.zeros(size)])
+            value += each * float(rest @ rest)
+            gradient = gradient + each * (by.T @ rest)
+            hessian = hessian + each * (by.T @ by)
+            if one.number is not None and model.scaled:
+                each = 1.0 / (one.number_variance + (COMMON * one.number) ** 2)
+                off, row = there.number - one.number, np.append(there.number_slope, there.number_by_scale)
+                value += each * off**2
+                gradient = gradient + each * off * row
+                hessian = hessian + each * np.outer(row, row)
+        return value, gradient, hessian
+
+    value, gradient, hessian = distance(at)
+    if len(seen) == 1 and not np.array_equal(at, origin) and (found := distance(origin))[0] < value:
+        at, (value, gradient, hessian) = origin, found
     for _ in range(TURNS):
         step = -np.linalg.solve(hessian, gradient)
         promised, enough = -float(gradient @ step), PRECISE * (1.0 + abs(value))  # if scores were straight
         if promised < enough:
             break
         part, new = 1.0, _held(at + step, model, size)
-        found = _distance(model, seen, new, origin, precision)
+        found = distance(new)
         while not found[0] < value and part > SHORTEST:
             # D along the step is taken for a parabola: D(0) = value, D'(0) = −2 promised, D(part) = found; its minimum
             least = part * promised / (found[0] - value + 2.0 * part * promised)
             part *= min(max(least, 0.1), 0.5)
             new = _held(at + part * step, model, size)
-            found = _distance(model, seen, new, origin, precision)
+            found = distance(new)
         gained = value - found[0]
         if not gained > 0.0:
             break
@@ -429,10 +384,8 @@ def heaped(model: Reference, last: Observed, scale: float) -> bool:
     """True if the last pilot round has more residuals within its threshold c than a smooth density leaves there.
 
     The pilot brings c to half of the scale s at which normal residuals have the reported share within c: 2 Φ(1/2) − 1 =
-    38%. Near the estimate a smooth density's share is in proportion to c: there is such an s whatever its shape. Where
-    more than 38% of residuals are at one point there is none: s shrinks from round to round, the share stays, and the
-    fit to all rounds, with 2 Φ(c/s) − 1 at most, expects too few at the last c. The difference is compared with the
-    known noise of the share, than which it varies less as s, `scale`, was fitted to it, and with what `fit` lets a
+    38%. Where more residuals are at one point, s shrinks from round to round, the share stays, and the fit to all
+    rounds, with 2 Φ(c/s) − 1 at most, expects too few at the last c, by more than the known noise and what `fit` lets a
     share be off.
     """
     if last.number is None:
@@ -450,29 +403,3 @@ def _held(at: Array, model: Reference, size: int) -> Array:
         length = np.linalg.norm(rows, axis=1, keepdims=True)
         rows *= np.minimum(1.0, longest_slopes() / np.maximum(length, 1e-300))
     return out
-
-
-def _distance(
-    model: Reference, seen: Sequence[Observed], at: Array, origin: Array, precision: Array
-) -> tuple[float, Array, Array]:
-    """Squared distance, half its gradient and about half its Hessian: equation (16) of docs/estimator.md."""
-    size = len(at) - 1
-    theta, s = at[:size], math.exp(float(at[size]))
-    away = at - origin
-    value, gradient, hessian = float(away @ precision @ away), precision @ away, np.array(precision)
-    for one in seen:
-        there = expected(model, one.theta, one.c, theta, s)
-        each = 1.0 / (one.variance + doubt() ** 2 * float(one.score @ one.score) / size)
-        rest = there.score - one.score
-        by = np.column_stack([there.slope, there.by_scale if model.scaled else np.zeros(size)])
-        value += each * float(rest @ rest)
-        gradient = gradient + each * (by.T @ rest)
-        hessian = hessian + each * (by.T @ by)
-        if one.number is not None and model.scaled:
-            each = 1.0 / (one.number_variance + (COMMON * one.number) ** 2)
-            off = there.number - one.number
-            row = np.append(there.number_slope, there.number_by_scale)
-            value += each * off**2
-            gradient = gradient + each * off * row
-            hessian = hessian + each * np.outer(row, row)
-    return value, gradient, hessian

@@ -21,7 +21,6 @@ from privreg.protocol.sums import summed_groups as summed_groups
 from privreg.tables.diagnostics import Diagnostic, note
 
 DOMINANT: Final = 0.25  # Part of a group's people from which on one cluster decides on it
-
 WIDE: Final = 100  # Coefficients up to which local reports are fitted by rounds, and random scaling keeps all numbers
 
 
@@ -33,17 +32,14 @@ class Method:
     title: str  # Title in tables
     cost: str  # Cost in people, budget or time, in words
     assumes: str
-    # True if it needs the reports' outer products, curvature reports (of a single chain), or raw sums of a trusted
-    # curator
-    outer: bool = False
-    curvature: bool = False
-    central: bool = False
+    outer: bool = False  # True if it needs the reports' outer products,
+    curvature: bool = False  # curvature reports (of a single chain),
+    central: bool = False  # raw sums of a trusted curator,
+    blocks: bool = False  # sums of the path at equal marks,
+    path: bool = False  # products of reports and iterates,
+    scaling: bool = False  # second moments of the path's partial sums
     streaming: bool = True  # True if results may be computed repeatedly along the stream
     tuning: str = "any"  # The tuning it goes with, or "any"
-    # True if it needs sums of the path at equal marks, or products of reports and iterates
-    blocks: bool = False
-    path: bool = False
-    scaling: bool = False  # True if it needs second moments of the path's partial sums
     tests: str = "t_test, wald_test"  # Tests that it supports
 
 
@@ -111,11 +107,9 @@ def describe() -> pd.DataFrame:
     >>> describe().loc["anytime", "tests"]
     't_test'
     """
-    import pandas as pd
-
-    columns = ("title", "tuning", "cost", "assumes", "tests", "streaming")
+    columns = ["title", "tuning", "cost", "assumes", "tests", "streaming"]
     rows = [[getattr(m, c) for c in columns] for m in METHODS.values()]
-    return pd.DataFrame(rows, columns=list(columns), index=pd.Index(METHODS, name="inference"))
+    return pd.DataFrame(rows, columns=columns, index=pd.Index(METHODS, name="inference"))
 
 
 def resolve_methods(inference: object) -> tuple[Method, ...]:
@@ -169,8 +163,7 @@ def between_groups(each: Array, weights: Array, unknown: Array) -> list[Estimate
     share = weights / weights.sum()
     left = np.eye(len(share)) - share  # row g takes the weighted mean from group g's estimate
     form = left.T @ (share[:, None] ** 2 * left) / share  # times the groups' variances
-    mean = float(np.trace(form))
-    deviation = (left @ each) * share[:, None]
+    mean, deviation = float(np.trace(form)), (left @ each) * share[:, None]
     cov = deviation.T @ deviation * float(np.sum(share) / mean)  # Σ s² v, v = 1/s
     df = max(math.floor(mean**2 / float(np.sum(form * form.T)) + 1e-9), 1)
     return [Estimate("between_lanes", np.asarray(cov) + unknown, StudentT(df))]
@@ -182,14 +175,13 @@ def of_clusters(people: Sequence[int] | Ints | None, groups: int, *, lanes: bool
     Groups may have few clusters, or one cluster be much of its group. `people` are those by cluster, public; without
     any there are no words. `lanes` says whether ``lanes=`` sets the number of groups, as of local reports.
     """
-    out, held = [], np.asarray(() if people is None else people)
+    out, held = list[Diagnostic](), np.asarray(() if people is None else people)
     if not len(held):
         return "", ()
-    some = int(np.count_nonzero(held))
+    some, few = int(np.count_nonzero(held)), "fewer groups (lanes=8) or "
     if some < ENOUGH * groups:
-        fewer = "fewer groups (lanes=8) or " if lanes and groups > LEAST_GROUPS else ""
-        each = some / groups
-        out.append(note("clusters.few", clusters=some, groups=groups, each=each, enough=ENOUGH, fewer=fewer))
+        fewer = few if lanes and groups > LEAST_GROUPS else ""
+        out.append(note("clusters.few", clusters=some, groups=groups, each=some / groups, enough=ENOUGH, fewer=fewer))
     if held.sum() and held.max() > DOMINANT / groups * held.sum():
         out.append(note("clusters.large", share=held.max() / held.sum(), groups=groups))
     return f"{some:,} in {groups} random groups", tuple(out)

@@ -1,11 +1,9 @@
 """Pivots: the distribution of (estimate − truth) / standard error for each way of estimating the standard error.
 
-Of the joint Wald statistic under random scaling: W_q = B(1)ᵀ [∫ b bᵀ]⁻¹ B(1) with B a q-dimensional Brownian motion and
-b its bridge; with K lanes the mean of K independent ∫ b bᵀ stands in the middle, and B(1) is independent of it all the
-same. So W_q = χ²_q · a_q with a_q = ([∫ b bᵀ]⁻¹)_qq independent of χ²_q. For one lane a shipped table holds a
-discretised distribution of a_q; p-values and critical values follow at any level by averaging the χ² tail over it. For
-several lanes a_q is drawn with a fixed seed, which is post-processing of numbers that have been released; the averaging
-takes most of the Monte Carlo error out.
+The joint Wald statistic under random scaling is W_q = B(1)ᵀ [∫ b bᵀ]⁻¹ B(1) with B a q-dimensional Brownian motion and
+b its bridge; with K lanes the mean of K independent ∫ b bᵀ stands in the middle. So W_q = χ²_q · a_q with
+a_q = ([∫ b bᵀ]⁻¹)_qq independent of χ²_q. For one lane a shipped table holds a discretised distribution of a_q, over
+which the χ² tail is averaged; for several lanes a_q is drawn with a fixed seed, which is post-processing.
 
 ``python -m privreg.collector.inference.pivots`` makes the table anew.
 """
@@ -27,7 +25,6 @@ from privreg.errors import InferenceError
 ENOUGH: Final = 20
 """Terms from which on a sum is taken for normal: updates of a lane, half as many of all lanes for each restriction, so
 that joint tests hold their level, and clusters of a group."""
-
 MAX_RESTRICTIONS: Final = 20
 _TABLE: Final = "wald_table.npz"
 _DRAWS: Final = 4_000_000
@@ -48,20 +45,16 @@ def scaling_sf(t: Array | float, lanes: int = 1) -> Array:
 
     See XSJKH (arXiv 2505.08227), section 4.2; the integral follows from the Laplace transform of ∫bridge².
     """
-    u0 = np.abs(np.atleast_1d(np.asarray(t, dtype=np.float64))) / np.sqrt(lanes)
-    h = 0.04
+    u0, h = np.abs(np.atleast_1d(np.asarray(t, dtype=np.float64))) / np.sqrt(lanes), 0.04
     w = np.arange(0.0, 42.0, h)
     with np.errstate(over="ignore", invalid="ignore"):
         u = u0[:, None] * np.cosh(w)
         # u / sinh u through logarithms; → 1 as u → 0
-        log_ratio = np.where(
-            u < 1e-6, 0.0, np.log(np.maximum(2 * u, 1e-300)) - u - np.log1p(-np.exp(-2 * np.maximum(u, 1e-6)))
-        )
-        f = np.exp(0.5 * lanes * log_ratio) / np.cosh(w)
+        ratio = np.log(np.maximum(2 * u, 1e-300)) - u - np.log1p(-np.exp(-2 * np.maximum(u, 1e-6)))
+        f = np.exp(0.5 * lanes * np.where(u < 1e-6, 0.0, ratio)) / np.cosh(w)
     f = np.where(np.isnan(f), 0.0, f)
     f[:, 0] *= 0.5
-    out = np.minimum(2.0 / np.pi * h * f.sum(axis=1), 1.0)
-    return np.where(np.isnan(u0), np.nan, out)
+    return np.where(np.isnan(u0), np.nan, np.minimum(2.0 / np.pi * h * f.sum(axis=1), 1.0))
 
 
 def scaling_critical(alpha: float, lanes: int = 1) -> float:
@@ -248,9 +241,9 @@ class RandomScaling(Pivot):
 
     def joint_sf(self, statistic: float, q: int) -> float:
         """Tail of the joint distribution at six times the statistic.
-        Raises InferenceError if there are more than 20 restrictions, or so few steps that the matrix of the
-        restrictions is far from its limit: fewer than 20 a lane, or than 10 for each restriction over all lanes, from
-        where on a test at level 5% has at most 6% (tests/collector/inference/test_methods.py).
+        Raises InferenceError if there are more than 20 restrictions, or fewer steps than 20 a lane, or than 10 for each
+        restriction over all lanes, from where on a test at level 5% has at most 6%
+        (tests/collector/inference/test_methods.py).
         """
         if q == 1:
             return self.of_one(statistic)

@@ -29,8 +29,8 @@ def batches(sums: Array, weights: Array, mean: Array, total: float) -> Batches:
     """Covariance of a mean from sums over batches that follow each other.
 
     `sums`, shape (m, d), have `weights`, shape (m,), 1 for every update, of the path's weight `total`; `mean`, shape
-    (d,), is that of the whole path about the same reference. With independent means of variance V/w in batches of
-    weight w, Σ w (mean − all)(…)ᵀ/(m − 1) is unbiased for V.
+    (d,), is that of the whole path about the same reference. Unbiased for independent means of variance V/w in batches
+    of weight w.
     Raises InferenceError if there are fewer than two batches.
 
     See XSJKH (arXiv 2505.08227), section 4.3; Dette & Graw (arXiv 2405.12553), section 3.
@@ -55,8 +55,7 @@ _HIGHEST: Final = 0.8  # Level beyond which the bound of `Anytime` is not define
 class Bootstrap(Pivot):
     """Distribution of the t-ratio by a multiplier block bootstrap: blocks are weighted at random, as one.
 
-    Multipliers are uniform on 1 ± √3. Their distribution is symmetric about 1, so that of the draws is about 0, and
-    limits are quantiles of absolute values.
+    Multipliers are uniform on 1 ± √3, so that draws are symmetric about 0, and limits are quantiles of absolute values.
 
     See Dette & Graw (arXiv 2405.12553), section 3.
     """
@@ -77,8 +76,7 @@ class Bootstrap(Pivot):
     def _ratios(self) -> Array:
         """Draws of abs t, shape (B, p)."""
         multipliers, m = _multipliers(len(self.moves)), len(self.moves)
-        draws = multipliers @ self.moves
-        square = (self.moves**2).sum(axis=0)
+        draws, square = multipliers @ self.moves, (self.moves**2).sum(axis=0)
         if self.studentised:
             square = ((multipliers**2) @ self.moves**2 - draws**2 / m) * (m / (m - 1))
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -153,8 +151,7 @@ class Anytime(Pivot):
 
     def critical(self, alpha: float) -> float:
         """Two-sided critical value; at `alpha` above 0.8 that of 0.8."""
-        if alpha >= _HIGHEST:
-            alpha = _HIGHEST
+        alpha = min(alpha, _HIGHEST)
         double = -2.0 * math.log(alpha)
         ahead = self.people * (double + math.log(double) + 1.0) / FIRST
         return math.sqrt(2.0 * (ahead + 1.0) / ahead * (0.5 * math.log(ahead + 1.0) - math.log(alpha)))
@@ -210,8 +207,6 @@ def sandwich(
     vectors, values, low = floored(bread, bread_floor)
     inverse = (vectors / values) @ vectors.T
     meat_vectors, meat_values, _ = floored(meat, meat_floor)
-    middle = (meat_vectors * meat_values) @ meat_vectors.T
-    notes: tuple[Diagnostic, ...] = ()
-    if low:
-        notes = (note("curvature.floor", of=f"the {name} intervals", low=low, floor=bread_floor),)
+    middle, of = (meat_vectors * meat_values) @ meat_vectors.T, f"the {name} intervals"
+    notes = (note("curvature.floor", of=of, low=low, floor=bread_floor),) if low else ()
     return Sandwich(inverse @ middle @ inverse / n, notes)

@@ -5,7 +5,6 @@ By simulation with a fixed seed, which is post-processing of numbers that have b
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
@@ -37,12 +36,9 @@ def joint_critical(pivot: Pivot, cov: Array, alpha: float) -> float | Array:
     (`Bootstrap`, whose columns are the ratios) takes the largest ratio of each of its draws.
 
     P(some |T_j| > c) = p · P(|T_1| > c) · E(1/number of ratios beyond c), where a ratio chosen at random is drawn given
-    that it is beyond c. The first two factors are exact and only the third is simulated, so one ratio, or several
-    that are the same, need no simulation, and the Monte Carlo error of the level is far below 0.1%.
-
-    R is estimated in practice, roughly so by random scaling and few lanes, which the distribution doesn't count in. The
-    value depends little on R: for up to 10 coefficients 95% becomes 94.4% at least with 8 lanes, and 94% with random
-    scaling of one chain (measured as in `tests/collector/inference/test_simultaneous.py`).
+    that it is beyond c. Only the third factor is simulated, so that the level's Monte Carlo error is far below 0.1%.
+    That R is estimated doesn't count: for up to 10 coefficients 95% becomes 94.4% at least with 8 lanes, and 94% with
+    random scaling of one chain (measured as in `tests/collector/inference/test_simultaneous.py`).
 
     See Hothorn, Bretz & Westfall (2008), Simultaneous inference in general parametric models, for the intervals; Karp,
     Luby & Madras (1989), Monte-Carlo approximation algorithms for enumeration problems, for the simulation; XSJKH
@@ -64,6 +60,8 @@ def joint_critical(pivot: Pivot, cov: Array, alpha: float) -> float | Array:
 
 @lru_cache(maxsize=64)
 def _simulated(pivot: Normal | StudentT | RandomScaling, p: int, matrix: bytes, alpha: float) -> float:
+    """`joint_critical` of a correlation matrix: s_j² = Σ_r weights_r Y_rj² + rest, Z and rows Y_r ~ N(0, R)."""
+    weights, rest = np.empty(0), 1.0
     match pivot:
         case StudentT(df):
             weights, rest = np.full(df, 1.0 / df), 0.0
@@ -71,29 +69,8 @@ def _simulated(pivot: Normal | StudentT | RandomScaling, p: int, matrix: bytes, 
             terms = max(4, int(np.ceil(_TERMS / np.sqrt(lanes))))
             each = 6.0 / (np.pi * np.arange(1, terms + 1)) ** 2
             weights, rest = np.repeat(each, lanes) / lanes, 1.0 - float(each.sum())
-        case _:
-            weights, rest = np.empty(0), 1.0
-    share = _shares(np.frombuffer(matrix).reshape(p, p), weights, rest, np.random.Generator(np.random.SFC64(_SEED)))
-
-    def excess(c: float) -> float:
-        return p * float(pivot.two_sided(np.array([c]))[0]) * share(c) - alpha
-
-    low, high = pivot.critical(alpha), pivot.critical(alpha / p)
-    if excess(low) <= 0.0:
-        return low
-    if excess(high) >= 0.0:
-        return high
-    from scipy.optimize import brentq  # slow to import
-
-    return float(brentq(excess, low, high, xtol=1e-5 * low))
-
-
-def _shares(correlation: Array, weights: Array, rest: float, rng: np.random.Generator) -> Callable[[float], float]:
-    """E(1/number of ratios beyond c), given that ratio j is beyond c, averaged over j: a function of c.
-
-    s_j² = Σ_r weights_r Y_rj² + rest, and the ratios are Z_j/s_j; Z and the rows Y_r are N(0, correlation).
-    """
-    p, rows = len(correlation), len(weights)
+    rng, rows = np.random.Generator(np.random.SFC64(_SEED)), len(weights)
+    correlation = np.frombuffer(matrix).reshape(p, p)
     values, vectors = np.linalg.eigh(correlation)
     root = (vectors * np.sqrt(np.maximum(values, 0.0))).T
     draws = max(1 << 10, min(_SCALES, _NORMALS // (max(rows, 40) * p)))
@@ -105,16 +82,22 @@ def _shares(correlation: Array, weights: Array, rest: float, rng: np.random.Gene
         part += np.einsum("r,irj->ij", weights, (y * y).reshape(-1, rows, p))
     s = np.tile(np.sqrt(s2), (_USES, 1))
     z = rng.standard_normal(s.shape) @ root
-    u = 1.0 - rng.random(len(s))
-    j = (np.arange(len(s)) + np.repeat(np.arange(_USES), draws)) % p  # other ratios of the same draw
-    i = np.arange(len(s))
+    u, i = 1.0 - rng.random(len(s)), np.arange(len(s))
+    j = (i + np.repeat(np.arange(_USES), draws)) % p  # other ratios of the same draw
     z_j, s_j, r_j = z[i, j], s[i, j], correlation[j]
 
-    def share(c: float) -> float:
+    def excess(c: float) -> float:
         tail = ndtr(-c * s_j)
-        beyond = -ndtri(u * tail)  # given that it is beyond c
+        beyond = -ndtri(u * tail)  # given that ratio j is beyond c
         given = z + r_j * (beyond - z_j)[:, None]
         count = np.maximum((np.abs(given) > c * s).sum(axis=1), 1)
-        return float(np.sum(tail / count) / np.sum(tail))
+        return p * float(pivot.two_sided(np.array([c]))[0]) * float(np.sum(tail / count) / np.sum(tail)) - alpha
 
-    return share
+    low, high = pivot.critical(alpha), pivot.critical(alpha / p)
+    if excess(low) <= 0.0:
+        return low
+    if excess(high) >= 0.0:
+        return high
+    from scipy.optimize import brentq  # slow to import
+
+    return float(brentq(excess, low, high, xtol=1e-5 * low))

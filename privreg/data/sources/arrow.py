@@ -26,33 +26,25 @@ DAMAGED: Final = {
 """Words for a file, by its kind."""
 
 
-def kind_of(type_: Any) -> str:
-    """Kind of a column of an Arrow type, in a word; numbers of any width are one kind."""
-    types = pa.types
-    if types.is_dictionary(type_) or types.is_run_end_encoded(type_):
-        return kind_of(type_.value_type)
-    if isinstance(type_, pa.BaseExtensionType):
-        return "of another kind" if types.is_fixed_size_binary(type_.storage_type) else kind_of(type_.storage_type)
-    if types.is_boolean(type_):
-        return "boolean"
-    if types.is_integer(type_) or types.is_floating(type_) or types.is_decimal(type_):
-        return "number"
-    if _holds_texts(type_):
-        return "text"
-    if types.is_null(type_):
-        return "empty"
-    if types.is_date(type_) or types.is_timestamp(type_):
-        return "date"
-    return "time or duration" if types.is_temporal(type_) else "of another kind"
-
-
 _TEXTS: Final = (pa.string(), pa.large_string(), pa.string_view())
 _BYTES: Final = (pa.binary(), pa.large_binary(), pa.binary_view())
+_KINDS: Final[dict[str, Callable[[Any], bool]]] = {
+    "boolean": pa.types.is_boolean,
+    "number": lambda t: pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t),
+    "text": lambda t: t in (*_TEXTS, *_BYTES) or pa.types.is_fixed_size_binary(t),  # bytes may be texts
+    "empty": pa.types.is_null,
+    "date": lambda t: pa.types.is_date(t) or pa.types.is_timestamp(t),
+    "time or duration": pa.types.is_temporal,
+}
 
 
-def _holds_texts(type_: Any) -> bool:
-    """True of texts, and of bytes, which may be texts."""
-    return type_ in (*_TEXTS, *_BYTES) or pa.types.is_fixed_size_binary(type_)
+def kind_of(type_: Any) -> str:
+    """Kind of a column of an Arrow type, in a word; numbers of any width are one kind."""
+    if pa.types.is_dictionary(type_) or pa.types.is_run_end_encoded(type_):
+        return kind_of(type_.value_type)
+    if isinstance(type_, pa.BaseExtensionType):
+        return "of another kind" if pa.types.is_fixed_size_binary(type_.storage_type) else kind_of(type_.storage_type)
+    return next((kind for kind, has in _KINDS.items() if has(type_)), "of another kind")
 
 
 def _plain(array: Any) -> Any:
@@ -117,15 +109,14 @@ def batches_of(arrow: Any, wanted: Wanted, where: str, most: int = CHUNK) -> Ite
 
 def _values(array: Any, coded: bool, number: bool) -> Any:
     """A column of numbers, of texts, or as codes: of the texts of a factor or of dates."""
-    type_, types = array.type, pa.types
+    type_, types, kind = array.type, pa.types, kind_of(array.type)
     if types.is_dictionary(type_):
-        dated = types.is_date(type_.value_type) or types.is_timestamp(type_.value_type)
-        small = coded and not dated and len(array.dictionary) <= max(len(array), 1)
+        small = coded and kind != "date" and len(array.dictionary) <= max(len(array), 1)
         return _codes(array) if small else _values(array.dictionary_decode(), coded, number)
-    text = _holds_texts(type_)
+    text = kind == "text"
     if coded and text:
         return _codes(array.dictionary_encode())
-    if types.is_date(type_) or types.is_timestamp(type_):
+    if kind == "date":
         return days_of_times(array.to_numpy(zero_copy_only=False))  # with a zone they are held in UTC
     if text and number:  # each by itself, NaN where it is none
         plain = compute.match_substring_regex(array, _PLAIN).fill_null(False)
@@ -164,10 +155,10 @@ def _codes(array: Any) -> Any:
 
 def streamed(make: Callable[[], Iterable[Any]], wanted: Wanted, where: str) -> Callable[[int], Iterator[Batch]]:
     """Batches of Arrow record batches that are made anew for every reader, as they are asked for."""
-    problem = DataError(f"{where}: reading broke off; mend the file, the table or the query.")
 
-    def read(waiting: Iterator[Any]) -> Iterator[Batch]:
-        while (part := quietly(lambda: next(waiting, None), problem)) is not None:
+    def read(parts: Iterator[Any]) -> Iterator[Batch]:
+        broke = DataError(f"{where}: reading broke off; mend the file, the table or the query.")
+        while (part := quietly(lambda: next(parts, None), broke)) is not None:
             yield from batches_of(part, wanted, where)
 
     def batches(skip: int) -> Iterator[Batch]:

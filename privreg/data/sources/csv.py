@@ -1,8 +1,7 @@
 """Rows from CSV files, plain and compressed, by pyarrow's parser.
 
-A line is a record: nothing in it changes what another line says. The parser takes blocks of whole lines. Where it finds
-anything but one row of all columns in each line, or a cell that is no number in a column of numbers, the block's lines
-are mended one by one, and its cells are read one by one.
+A line is a record: nothing in it changes what another line says. Where the parser finds anything but one row of all
+columns in each line of a block, or a cell that is no number among numbers, lines and cells are read one by one.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache, partial
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -124,11 +124,6 @@ def _opened(path: Path) -> Any:
     return import_module(_UNPACK[suffix]).open(path) if suffix in _UNPACK else path.open("rb")
 
 
-def _utf8(text: bytes, how: Csv) -> bytes:
-    """Whole lines in UTF-8, whatever they are written in."""
-    return text if how.encoding == "utf-8" else text.decode(how.encoding, "replace").encode()
-
-
 @lru_cache
 def _fields(sep: bytes, count: str) -> re.Pattern[bytes]:
     """Fields of a line after which no quote is open. A quote that doesn't begin a field is a character."""
@@ -137,58 +132,54 @@ def _fields(sep: bytes, count: str) -> re.Pattern[bytes]:
     return re.compile(rb"%b(?:%b%b)%b" % (field, mark, field, count.encode()), re.DOTALL)
 
 
-def _header(file: Any, name: str, how: Csv) -> list[str]:
-    """Read the column names off the first line that isn't blank.
+def _parts(path: Path, how: Csv) -> Iterator[Any]:
+    """Column names off the first line that isn't blank, then whole lines below it in UTF-8, some at a time.
     Raises DataError if that line is no UTF-8 or ends in carriage returns, or a quote isn't closed in it.
     """
-    line: bytes = file.readline()
-    while line and not line.removeprefix(b"\xef\xbb\xbf").strip():
-        line = file.readline()
-    line, sep = _utf8(line, how).rstrip(b"\r\n"), how.sep.encode()
-    try:
-        text = line.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        text = "\0"
-    if "\0" in text:
-        if line.startswith(_PACKED):
-            said = "compressed (.csv.gz, .bz2, .xz, .zip), of Parquet (.parquet) or Feather (.feather), or a workbook"
-            raise DataError(f"{name} is no text, but {said}; give it the ending of what it is, or save it as CSV.")
-        raise DataError(
-            f"{name}: its first line is no UTF-8, but Latin-1 or UTF-16, say; save the file as UTF-8, or, of Latin-1, "
-            "read it with encoding='latin-1'."
-        )
-    if b"\r" in line:
-        raise DataError(f"{name}: lines end in carriage returns alone; write it anew with line feeds.")
-    if not _fields(sep, "*+").fullmatch(line):
-        raise DataError(f"{name}: a quote in its header isn't closed on the same line; write it anew.")
-    return next(standard.reader([text], delimiter=how.sep), [])
+    with _opened(path) as file:
+        line: bytes = file.readline()
+        while line and not line.removeprefix(b"\xef\xbb\xbf").strip():
+            line = file.readline()
+        utf8 = how.encoding == "utf-8"
+        line = (line if utf8 else line.decode(how.encoding, "replace").encode()).rstrip(b"\r\n")
+        text, wrong = "\0", ""
+        with suppress(UnicodeDecodeError):
+            text = line.decode("utf-8-sig")
+        if "\0" in text:
+            wrong = (
+                ": its first line is no UTF-8, but Latin-1 or UTF-16, say; save the file as UTF-8, or, of Latin-1, "
+                "read it with encoding='latin-1'."
+            )
+            if line.startswith(_PACKED):
+                wrong = (
+                    " is no text, but compressed (.csv.gz, .bz2, .xz, .zip), of Parquet (.parquet) or Feather "
+                    "(.feather), or a workbook; give it the ending of what it is, or save it as CSV."
+                )
+        elif b"\r" in line:
+            wrong = ": lines end in carriage returns alone; write it anew with line feeds."
+        elif not _fields(how.sep.encode(), "*+").fullmatch(line):
+            wrong = ": a quote in its header isn't closed on the same line; write it anew."
+        if wrong:
+            raise DataError(path.name + wrong)
+        yield next(standard.reader([text], delimiter=how.sep), [])
+        size = BLOCK
+        while block := file.read(size):
+            block += file.readline()
+            block = block if block.endswith(b"\n") else block + b"\n"
+            yield block if utf8 else block.decode(how.encoding, "replace").encode()
+            size = min(len(block) * CHUNK // (block.count(b"\n") + 1), MOST)
 
 
 def header_of(path: Path, how: Csv = PLAIN) -> list[str]:
     """Column names of a CSV file; nothing else is looked at."""
-
-    def read() -> list[str]:
-        with _opened(path) as file:
-            return _header(file, path.name, how)
-
-    names = quietly(read, DataError(f"{path.name}: not a readable CSV file; mend or download it again."))
+    unreadable = DataError(f"{path.name}: not a readable CSV file; mend or download it again.")
+    names: list[str] = quietly(lambda: next(_parts(path, how)), unreadable)
     if not names:
         raise DataError(f"{path.name} is empty; its first line must hold the column names.")
     return names
 
 
-def _blocks(path: Path, how: Csv) -> Iterator[bytes]:
-    """Whole lines below the header, some at a time."""
-    with _opened(path) as file:
-        _header(file, path.name, how)
-        size = BLOCK
-        while block := file.read(size):
-            block += file.readline()
-            yield _utf8(block if block.endswith(b"\n") else block + b"\n", how)
-            size = min(len(block) * CHUNK // (block.count(b"\n") + 1), MOST)
-
-
-_BLANKS: Final = (b"\n", b"\r", b" ", b"\t")  # Begins of lines that may be blank
+_BLANK: Final = re.compile(rb"\n[\n\r \t]")  # The begin of a line that may be blank
 
 
 def _is_blank(line: bytes, sep: bytes) -> bool:
@@ -201,9 +192,9 @@ def _count_lines(path: Path, how: Csv = PLAIN) -> int | None:
     sep, count = how.sep.encode(), 0
     try:
         several = len(header_of(path, how)) > 1
-        for block in _blocks(path, how):
+        for block in islice(_parts(path, how), 1, None):
             count += block.count(b"\n")
-            if several and any(begin == block[:1] or b"\n" + begin in block for begin in _BLANKS):  # few are
+            if several and (block[:1].isspace() or _BLANK.search(block)):  # few are
                 count -= sum(_is_blank(line, sep) for line in block.split(b"\n")[:-1])
     except Exception:  # whatever is wrong with the file, reading its rows says so in words of our own
         return None
@@ -237,22 +228,16 @@ def _parsed(block: bytes, types: Mapping[str, Any], columns: int, how: Csv) -> A
     )
 
 
-def _read(block: bytes, kinds: Mapping[str, str], columns: int, how: Csv) -> Any:
-    """Cells of a block, each by itself: an Arrow table with a column for each place in `kinds`; None of blank lines.
-
-    A kind is "number", "text", "codes" or "any", of which nobody declared whether it holds numbers.
-    """
-    types = {"number": pa.float64(), "codes": pa.dictionary(pa.int32(), pa.string())}
-    first = {place: types.get(kind, pa.string()) for place, kind in kinds.items()}
+def _read(block: bytes, types: Mapping[str, Any], columns: int, how: Csv) -> Any:
+    """Cells of a block, each by itself: an Arrow table with a column for each place in `types`; None of blank lines."""
     if b"\r" not in block or block.count(b"\r") == block.count(b"\r\n"):  # one alone would end a line
-        try:
-            lines, again = block.count(b"\n"), block[: block.index(b"\n") + 1]  # a line after the last one
-            table = _parsed(block + again, first, columns, how)
-            if table.num_rows == lines + 1:  # so that no line is blank, and no quote open at its end
+        with suppress(pa.ArrowInvalid):
+            lines, quoted = block.count(b"\n"), b'"' in block
+            again = block + block[: block.index(b"\n") + 1] if quoted else block  # a line after the last one
+            table = _parsed(again, types, columns, how)
+            if table.num_rows == lines + quoted:  # so that no line is blank, and no quote open at its end
                 return table.slice(0, lines)
-        except pa.ArrowInvalid:
-            pass
-    each = {place: pa.binary() if kind == "number" else first[place] for place, kind in kinds.items()}
+    each = {place: pa.binary() if type_ == pa.float64() else type_ for place, type_ in types.items()}
     # lines of one field more than there are columns, which is empty but where a line holds too many; fields that are
     # absent are empty, and a line in which a quote stays open has none
     mended, sep = list[bytes](), how.sep.encode()
@@ -280,23 +265,23 @@ def open_csv(path: Path, wanted: Wanted, how: Csv = PLAIN) -> Source:
             f"dates={how.dates!r} is for columns of dates, and none has dates as its bounds; give them, as in "
             "bounds={'day': ('2020-01-01', '2020-12-31')}, or leave dates= out."
         )
+    texts, codes = dict.fromkeys(columns, pa.string()), pa.dictionary(pa.int32(), pa.string())
     coded = {c for c in columns if c in wanted.coded} - wanted.verbatim
+    numbers = {c for c in columns if schema.is_number(c)} - coded - wanted.verbatim
+    types = texts | dict.fromkeys(coded, codes) | dict.fromkeys(numbers, pa.float64())
+    untold = {*columns} - coded - numbers - wanted.verbatim  # nobody declared whether they hold numbers
     worded = {c for c, levels in schema.levels.items() if any(isinstance(level, str) for level in levels)}
     commas = {*columns} - wanted.verbatim - {*schema.dates} - worded if how.decimal == "," else set[str]()
     # a personal budget is public, and needed for the noise of a record that can't be read, too
     own = {c for c in columns if c in coded | wanted.verbatim or schema.declares(c)} | set(columns[:1])
 
-    def kind(name: str) -> str:
-        if name in wanted.verbatim:
-            return "text"
-        return "codes" if name in coded else "number" if schema.is_number(name) else "any"
-
     def pointed(texts: Any) -> Any:  # with a point, of numbers with a decimal comma; with one already it is none
         with_point = compute.replace_substring(texts, ",", ".")
         return compute.if_else(compute.match_substring(texts, "."), pa.scalar("", texts.type), with_point)
 
-    def rows(block: bytes, places: Mapping[str, str], last: str) -> list[Batch]:
-        table = _read(block, {places[c]: kind(c) for c in columns}, int(last), how)
+    def rows(block: bytes, header: Sequence[str]) -> list[Batch]:
+        places, last = {c: str(header.index(c)) for c in columns}, str(len(header))
+        table = _read(block, {places[c]: type_ for c, type_ in types.items()}, len(header), how)
         if table is None:
             return []
         (found,) = table.to_batches()
@@ -306,7 +291,7 @@ def open_csv(path: Path, wanted: Wanted, how: Csv = PLAIN) -> Source:
                 held[c] = _mapped(array, pointed)
             if c in coded and c in schema.dates and how.dates is not None:  # of many records few dates differ
                 held[c] = _mapped(array, lambda texts: pa.array([_iso(t, how.dates) for t in texts_of(texts)], "str"))
-            if kind(c) == "any":  # whole numbers or numbers, if all cells of a block are some or missing; else texts
+            if c in untold:  # whole numbers or numbers, if all cells of a block are some or missing; else texts
                 none = pa.scalar(None, held[c].type)
                 held[c] = compute.if_else(compute.is_in(held[c], pa.array(_MISSING)), none, held[c])
                 with suppress(pa.ArrowInvalid):
@@ -322,19 +307,15 @@ def open_csv(path: Path, wanted: Wanted, how: Csv = PLAIN) -> Source:
         header = header_of(path, how)
         check_commas(path, header, columns)
         check_labels(columns, header, path.name)
-        places = {c: str(header.index(c)) for c in columns}
-        problem = DataError(
-            f"{path.name}: it can't be read to its end (cut off, or damaged); mend or download it again."
-        )
-        parts = ahead(_blocks(path, how), lambda block: rows(block, places, str(len(header))))
-        while (some := quietly(lambda: next(parts, None), problem)) is not None:
+        cut = DataError(f"{path.name}: it can't be read to its end (cut off, or damaged); mend or download it again.")
+        parts = ahead(islice(_parts(path, how), 1, None), lambda block: rows(block, header))
+        while (some := quietly(lambda: next(parts, None), cut)) is not None:
             yield from some
-
-    count = partial(_count_lines, path, how)
 
     def stamp() -> list[Any] | None:  # workers and whoever goes on with a fit know a file by its path alone
         return [file_mark(path)] if replace(how, files=()) == PLAIN else None
 
+    count = partial(_count_lines, path, how)
     return Source(f"CSV file {path.name}", None, lambda skip: beyond(batches(), skip), of_files([path]), count, stamp)
 
 

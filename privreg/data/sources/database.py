@@ -13,7 +13,7 @@ import numpy as np
 from privreg.base.optional import comes_from, need
 from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, beyond, check_labels
 from privreg.data.sources.tables import RELATION, quoted
-from privreg.errors import DataError, MissingExtraError, UnsupportedArgumentError, quietly
+from privreg.errors import DataError, MissingExtraError, PrivregError, UnsupportedArgumentError, quietly
 
 _ALIAS: Final = "privreg_rows"
 _BACKTICKS: Final = ("MySQLdb", "pymysql", "mysql", "mariadb", "aiomysql")
@@ -48,11 +48,6 @@ def sql(query: Any, connection: Any, parameters: Any = None) -> Sql:
     parameters : mapping or sequence, optional
         Values of the query's placeholders, in the database's own way of writing them.
 
-    Returns
-    -------
-    Sql
-        Frozen; its repr shows neither the query's text, nor parameters, nor passwords.
-
     Raises
     ------
     UnsupportedArgumentError
@@ -78,38 +73,27 @@ def sql(query: Any, connection: Any, parameters: Any = None) -> Sql:
     <SQL query on sqlite3>
     >>> connection.close()
     """
-    text = isinstance(query, str)
-    if not text and not hasattr(query, "subquery"):
-        raise UnsupportedArgumentError(
-            f"the query is of type {type(query).__name__}; give a string with an SQL query, or an SQLAlchemy select."
-        )
-    if text and not _bare(query):
-        raise UnsupportedArgumentError("the query is empty; give one such as 'SELECT * FROM people'.")
-    if text:  # tables must not be dropped by mistake
-        bare = _ASIDE.sub(lambda found: " " if found[0][:1] in "-/" else "''", query).strip(" \t\r\n;(")
-        first = re.match(r"[A-Za-z]*", bare)
-        if first is None or first[0].lower() not in _READS:
-            raise UnsupportedArgumentError(
-                "the text is no query: it must begin with SELECT or WITH (or FROM, VALUES, TABLE), such as 'SELECT * "
-                "FROM people'. Run other statements on the connection itself."
-            )
-        if ";" in bare:
-            raise UnsupportedArgumentError(
-                "the text holds more than one statement; give one query, and run the others on the connection itself."
-            )
-    if isinstance(connection, str) and "://" not in connection:
-        raise UnsupportedArgumentError(
-            "the connection is a string that is no URL; give one such as 'sqlite:///people.db', or an open connection."
-        )
-    if _opening(connection) is None:
-        raise UnsupportedArgumentError(
-            f"a connection of type {type(connection).__name__} can't be asked; give a DuckDB connection, an SQLAlchemy "
-            "engine, connection or URL, or a DBAPI connection."
-        )
-    if not text and _opening(connection) is not _of_sqlalchemy:
-        raise UnsupportedArgumentError(
-            "an SQLAlchemy select needs an SQLAlchemy engine, connection or URL; give one, or the query as a string."
-        )
+    text, opening = isinstance(query, str), _opening(connection)
+    bare = _ASIDE.sub(lambda found: " " if found[0][:1] in "-/" else "''", query).strip(" \t\r\n;(") if text else ""
+    first = re.match(r"[A-Za-z]*", bare)
+    wrong = {
+        f"the query is of type {type(query).__name__}; give a string with an SQL query, or an SQLAlchemy select.":
+        not text and not hasattr(query, "subquery"),
+        "the query is empty; give one such as 'SELECT * FROM people'.": text and not _bare(query),
+        "the text is no query: it must begin with SELECT or WITH (or FROM, VALUES, TABLE), such as 'SELECT * FROM "
+        "people'. Run other statements on the connection itself.":  # tables must not be dropped by mistake
+        text and (first is None or first[0].lower() not in _READS),
+        "the text holds more than one statement; give one query, and run the others on the connection itself.":
+        ";" in bare,
+        "the connection is a string that is no URL; give one such as 'sqlite:///people.db', or an open connection.":
+        isinstance(connection, str) and "://" not in connection,
+        f"a connection of type {type(connection).__name__} can't be asked; give a DuckDB connection, an SQLAlchemy "
+        "engine, connection or URL, or a DBAPI connection.": opening is None,
+        "an SQLAlchemy select needs an SQLAlchemy engine, connection or URL; give one, or the query as a string.":
+        not text and opening is not _of_sqlalchemy,
+    }  # fmt: skip
+    for words in (words for words, is_so in wrong.items() if is_so):
+        raise UnsupportedArgumentError(words)
     return Sql(query, connection, parameters)
 
 
@@ -132,8 +116,32 @@ def _place(connection: Any) -> str:
 def open_sql(data: Sql, wanted: Wanted) -> Source:
     """Rows of a query; of DuckDB none is asked for yet."""
     where = f"SQL query on {_place(data.connection)}"
+
+    def fetched() -> Iterator[Batch]:
+        begun, problem = False, list[PrivregError]()
+        try:
+            with _opening(data.connection)(data, wanted.columns, f"the {where}") as fetch:
+                while rows := fetch():
+                    begun, held = True, dict[str, Any]()
+                    # a connection may hand out rows by name
+                    plain = [[row[c] for c in wanted.columns] if isinstance(row, Mapping) else row for row in rows]
+                    for name, values in zip(wanted.columns, zip(*plain, strict=True), strict=True):
+                        held[name] = np.fromiter(values, dtype=object, count=len(plain))
+                    yield held
+        except (DataError, MissingExtraError):
+            raise
+        except Exception as e:  # whose text may quote a value
+            broke = f": the database broke off ({type(e).__name__}); look after the connection and fit again."
+            refused = f" was refused ({type(e).__name__}); try it on the connection itself, which says why."
+            problem = [DataError(f"the {where}{broke if begun else refused}")]
+            if isinstance(e, ModuleNotFoundError):
+                words = f"the {where} needs the package {e.name!r}, its driver, which is not installed."
+                problem = [MissingExtraError(words)]
+        for error in problem:  # after the handler, so that nothing is attached as its context
+            raise error
+
     if not comes_from(data.connection, "duckdb", "DuckDBPyConnection"):
-        return Source(where, None, lambda skip: beyond(_fetched(data, wanted.columns, f"the {where}"), skip), data)
+        return Source(where, None, lambda skip: beyond(fetched(), skip), data)
     more = {} if data.parameters is None else {"params": data.parameters}
     refused = DataError("the SQL query on duckdb was refused; try it on the connection itself, which says why.")
     parts = quietly(lambda: data.connection.extract_statements(data.query), refused)
@@ -154,35 +162,6 @@ def _opening(connection: Any) -> Any:
     if isinstance(connection, str) or comes_from(connection, "sqlalchemy", "Engine", "Connection", "URL"):
         return _of_sqlalchemy
     return _of_dbapi if callable(getattr(connection, "cursor", None)) else None
-
-
-def _fetched(data: Sql, columns: Sequence[str], where: str) -> Iterator[Batch]:
-    """Batches of a query's rows; whatever a driver raises is reported in other words: its text may quote a value."""
-    opening, begun = _opening(data.connection), False
-    problem: Exception | None = None
-    try:
-        with opening(data, columns, where) as fetch:
-            while rows := fetch():
-                begun, held = True, dict[str, Any]()
-                # a connection may hand out rows by name
-                plain = [[row[c] for c in columns] if isinstance(row, Mapping) else row for row in rows]
-                for name, values in zip(columns, zip(*plain, strict=True), strict=True):
-                    held[name] = np.empty(len(plain), dtype=object)
-                    held[name][:] = values
-                yield held
-    except (DataError, MissingExtraError):
-        raise
-    except ModuleNotFoundError as e:
-        problem = MissingExtraError(f"{where} needs the package {e.name!r}, its driver, which is not installed.")
-    except Exception as e:
-        kind = type(e).__name__
-        problem = DataError(
-            f"{where}: the database broke off ({kind}); look after the connection and fit again."
-            if begun
-            else f"{where} was refused ({kind}); try it on the connection itself, which says why."
-        )
-    if problem is not None:
-        raise problem
 
 
 @contextmanager
@@ -224,24 +203,19 @@ def _of_sqlalchemy(data: Sql, columns: Sequence[str], where: str) -> Iterator[Fe
             connection = stack.enter_context(connection.connect())
         elif not connection.in_transaction():
             stack.callback(connection.rollback)  # reading begins a transaction on the caller's connection
-        text = isinstance(data.query, str)
-        bare = sa.text(_bare(data.query)) if text else data.query
-        labels = sa.select(sa.text("*")).select_from(_named(sa, bare, ())).where(sa.false())
+        bare = sa.text(_bare(data.query)) if isinstance(data.query, str) else data.query
+        text = isinstance(bare, sa.TextClause)
+        every = bare.columns() if text else bare
+        labels = sa.select(sa.text("*")).select_from(every.subquery(_ALIAS)).where(sa.false())
         check_labels(columns, list(connection.execute(labels, data.parameters).keys()), where)
-        inner = _named(sa, bare, columns)
+        names = bare.columns(*(sa.column(sa.sql.quoted_name(c, True)) for c in columns)) if text else bare
+        inner = names.subquery(_ALIAS)
         # as the driver gives them: a type of SQLAlchemy's may fail on one value
         wanted = sa.select(*(sa.type_coerce(inner.c[c], sa.types.NullType()).label(c) for c in columns))
         driver = connection.connection.dbapi_connection
         how = {"stream_results": True, "max_row_buffer": CHUNK}  # a cursor at the server, where there is one
         with _lenient(driver), connection.execute(wanted, data.parameters, execution_options=how) as result:
             yield lambda: result.fetchmany(CHUNK)
-
-
-def _named(sa: Any, query: Any, columns: Sequence[str]) -> Any:
-    """The query as an inner one, with quoted columns if it is a text."""
-    if isinstance(query, sa.TextClause):
-        query = query.columns(*(sa.column(sa.sql.quoted_name(c, True)) for c in columns))
-    return query.subquery(_ALIAS)
 
 
 def _bare(query: str) -> str:

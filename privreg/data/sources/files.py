@@ -23,20 +23,17 @@ from privreg.data.sources.source import (
     Source,
     Wanted,
     ahead,
+    beyond,
     chained,
     check_labels,
-    counted,
     dealt_pieces,
     file_mark,
-    first,
     held_rows,
     of_pieces,
+    summed,
 )
 from privreg.errors import DataError, UnsupportedArgumentError, quietly
 from privreg.privacy.accounts import of_files
-
-_READ: Final[dict[str, Any]] = {"memory_map": False, "pre_buffer": False, "buffer_size": 1 << 16}
-"""Pages come through a small buffer; whole columns of a row group, or a mapped file, would be held in memory."""
 
 
 class _File(NamedTuple):
@@ -60,8 +57,19 @@ def partitions(path: Path) -> dict[str, str | None]:
 
 def open_parquet(files: Mapping[str, Path], wanted: Wanted, kind: str) -> Source:
     """Rows of Parquet files that exist, in their order; `files` are by the names that messages call them."""
-    held = [_footer(name, path, wanted.columns) for name, path in files.items()]
-    found: dict[str, tuple[str, str]] = {}
+    from pyarrow import parquet
+
+    def read(name: str, path: Path) -> _File:
+        damaged = DataError(f"{name}: {DAMAGED['Parquet']}")
+        mark, footer = quietly(lambda: (file_mark(path), parquet.read_metadata(path)), damaged)
+        schema = quietly(footer.schema.to_arrow_schema, damaged)
+        kinds = quietly(lambda: {f.name: kind_of(f.type) for f in schema if f.name in wanted.columns}, damaged)
+        folders = {c: text for c, text in partitions(path).items() if c in wanted.columns and c not in schema.names}
+        check_labels(wanted.columns, [*schema.names, *folders], name)
+        groups = tuple(footer.row_group(g).num_rows for g in range(footer.num_row_groups))
+        return _File(path, name, mark, footer, groups, kinds | dict.fromkeys(folders, "empty"), folders)
+
+    held, found = [read(name, path) for name, path in files.items()], dict[str, tuple[str, str]]()
     for file in held:
         for column, is_ in file.kinds.items():  # one without any value in a file goes with all kinds
             want, where = (is_, file.name) if is_ == "empty" else found.setdefault(column, (is_, file.name))
@@ -80,43 +88,36 @@ def open_parquet(files: Mapping[str, Path], wanted: Wanted, kind: str) -> Source
         ]
 
     dealt = dealt_pieces(lambda: pieces(held_rows(len(wanted.columns))), wanted)
-    paths = [file.path for file in held]
+    paths, blocks = list(files.values()), tuple(n for file in held for n in file.groups)
     return Source(
         kind,
-        sum(sum(file.groups) for file in held),
+        sum(blocks),
         lambda skip: ahead(chained(pieces(), skip)),
         of_files(paths),
         stamp=lambda: [file_mark(path) for path in paths],
-        part=lambda skip, rows: first(chained(pieces(), skip), rows),
+        part=lambda skip, rows: beyond(chained(pieces(), skip), 0, rows),
         dealt=lambda key: lambda skip: ahead(dealt(key)(skip)),
-        blocks=tuple(n for file in held for n in file.groups),
+        blocks=blocks,
     )
-
-
-def _footer(name: str, path: Path, columns: Sequence[str]) -> _File:
-    damaged, library = DataError(f"{name}: {DAMAGED['Parquet']}"), import_module("pyarrow.parquet")
-    mark, footer = quietly(lambda: (file_mark(path), library.read_metadata(path)), damaged)
-    schema = quietly(footer.schema.to_arrow_schema, damaged)
-    kinds = quietly(lambda: {f.name: kind_of(f.type) for f in schema if f.name in columns}, damaged)
-    folders = {c: text for c, text in partitions(path).items() if c in columns and c not in schema.names}
-    check_labels(columns, [*schema.names, *folders], name)
-    groups = tuple(footer.row_group(g).num_rows for g in range(footer.num_row_groups))
-    return _File(path, name, mark, footer, groups, kinds | dict.fromkeys(folders, "empty"), folders)
 
 
 def _open(file: _File, wanted: Wanted) -> Any:
     """A file whose footer says what it said before."""
-    damaged, library = DataError(f"{file.name}: {DAMAGED['Parquet']}"), import_module("pyarrow.parquet")
+    from pyarrow import parquet
+
+    damaged = DataError(f"{file.name}: {DAMAGED['Parquet']}")
     # its footer is read anew only if the file was touched: of a thousand row groups that takes as long as one of these
     same = quietly(
-        lambda: file_mark(file.path) == file.mark or library.read_metadata(file.path).equals(file.footer), damaged
+        lambda: file_mark(file.path) == file.mark or parquet.read_metadata(file.path).equals(file.footer), damaged
     )
     if not same:
         raise DataError(f"{file.name} was changed after it was opened; build the model again.")
     coded = [c for c in wanted.columns if c in wanted.coded and file.kinds[c] == "text"]
+    # pages come through a small buffer; whole columns of a row group, or a mapped file, would be held in memory
+    how: dict[str, Any] = {"memory_map": False, "pre_buffer": False, "buffer_size": 1 << 16, "metadata": file.footer}
     # checksums, where the file has them: a flipped bit in a number can't be found otherwise
-    how = {"metadata": file.footer, "read_dictionary": coded, "page_checksum_verification": True, **_READ}
-    return quietly(lambda: library.ParquetFile(file.path, **how), damaged)
+    how |= {"read_dictionary": coded, "page_checksum_verification": True}
+    return quietly(lambda: parquet.ParquetFile(file.path, **how), damaged)
 
 
 def _group(opened: Callable[[], Any], file: _File, group: int, wanted: Wanted, most: int, skip: int) -> Iterator[Batch]:
@@ -154,21 +155,15 @@ def open_feather(path: Path, wanted: Wanted) -> Source:
 
     def parts() -> Iterator[Any]:
         file = opened(options=pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False))
-        return (_whole(file.get_batch(i)) for i in range(file.num_record_batches))
+        for batch in map(file.get_batch, range(file.num_record_batches)):
+            # texts go as bytes: one that is no UTF-8 is its record's own affair, and no damage
+            whole = pa.RecordBatch.from_arrays([as_bytes(c) for c in batch.columns], names=batch.schema.names)
+            whole.validate(full=True)  # buffers are taken as they are: a damaged one would be read beyond its end
+            yield whole
 
-    batches, kind = streamed(parts, wanted, path.name), f"Feather file {path.name}"
-    rows = counted(lambda: import_module("pyarrow.dataset").dataset(path, format="ipc").count_rows())
+    rows = quietly(lambda: import_module("pyarrow.dataset").dataset(path, format="ipc").count_rows(), damaged)
+    kind, batches = f"Feather file {path.name}", streamed(parts, wanted, path.name)
     return Source(kind, rows, batches, of_files([path]), stamp=lambda: [file_mark(path)])
-
-
-def _whole(batch: Any) -> Any:
-    """A batch off a file, whose buffers are taken as they are: a damaged one would be read beyond its end.
-
-    Texts go as bytes: one that is no UTF-8 is its record's own affair, and no damage.
-    """
-    out = pa.RecordBatch.from_arrays([as_bytes(column) for column in batch.columns], names=batch.schema.names)
-    out.validate(full=True)
-    return out
 
 
 PARQUET: Final = frozenset({".parquet", ".pq"})
@@ -203,16 +198,14 @@ def open_files(given: Path | Sequence[Path], wanted: Wanted, how: Csv = PLAIN) -
     if len(sources) == 1:
         return sources[0]
 
-    def count() -> int | None:
-        counts = [source.expected() for source in sources]
-        return None if None in counts else sum(n or 0 for n in counts)
-
     def stamp() -> list[Any] | None:
         stamps = [source.stamp() for source in sources]
         return None if None in stamps else [mark for some in stamps for mark in some or []]
 
     kind = f"{len(sources)} files, {sources[0].kind} first"
-    whole = Source(kind, None, sources[0].batches, of_files(paths), count, stamp)
+    whole = Source(
+        *(kind, None, sources[0].batches, of_files(paths)), lambda: summed(s.expected() for s in sources), stamp
+    )
     return of_pieces(whole, lambda: (Piece(source.expected(), source.batches) for source in sources), wanted)
 
 
@@ -238,26 +231,26 @@ def files_of(given: Path | Sequence[Path]) -> Mapping[str, Path]:
     Raises DataError if there are none, or one is given twice: its people would report twice; UnsupportedArgumentError
     if one is on the network.
     """
-    if isinstance(given, Path):
-        if given.is_dir():  # its Parquet files and those below it, numbers in their names by size: part-2, part-10
-            found = {}
-            for path in given.rglob("*"):
-                inside = path.relative_to(given)
-                if path.suffix.lower() in PARQUET and path.is_file() and not any(p[0] in "._" for p in inside.parts):
-                    found[inside.as_posix()] = path
-            if not found:
-                raise DataError(f"there is no file with Parquet rows ({', '.join(sorted(PARQUET))}) in {str(given)!r}.")
-            _refuse_twice(list(found.values()), f"{str(given)!r} holds")
-            return {name: found[name] for name in sorted(found, key=_natural)}
-        files = {given.name: given}
+    if isinstance(given, Path) and given.is_dir():  # its Parquet files and those below it
+        here = {path.relative_to(given): path for path in given.rglob("*") if path.suffix.lower() in PARQUET}
+        shown = [name for name in here if here[name].is_file() and not any(part[0] in "._" for part in name.parts)]
+        files = {name.as_posix(): here[name] for name in sorted(shown, key=lambda name: _natural(name.as_posix()))}
+        paths, what = list(files.values()), f"{str(given)!r} holds"
+        none = f"there is no file with Parquet rows ({', '.join(sorted(PARQUET))}) in {str(given)!r}."
     else:
-        if not given:
-            raise DataError("the list of files is empty; give at least one.")
-        _refuse_twice(given, "the list of files names")
-        names = [path.name for path in given]
-        files = {p.name if names.count(p.name) == 1 else str(p): p for p in given}
-    for path in files.values():
-        address = _ADDRESS.match(path.as_posix())
+        paths, what = [given] if isinstance(given, Path) else list(given), "the list of files names"
+        names, none = [path.name for path in paths], "the list of files is empty; give at least one."
+        files = {p.name if names.count(p.name) == 1 else str(p): p for p in paths}
+    if not files:
+        raise DataError(none)
+    stats = [path.stat() for path in paths if path.is_file()]
+    places = {(stat.st_dev, stat.st_ino) for stat in stats if stat.st_ino}
+    if len({path.resolve() for path in paths}) < len(paths) or 0 < len(places) < len(stats):
+        raise DataError(f"{what} one twice, perhaps by a link; give each file once.")
+    for path in paths:
+        address = re.match(
+            r"(https?|ftp|s3|gs|abfss?|hdfs):/", path.as_posix(), re.IGNORECASE
+        )  # a path keeps one slash
         if address is not None:
             raise UnsupportedArgumentError(
                 f"files on the network ({address[1]}:) are not read; download it first, and give its path."
@@ -265,18 +258,6 @@ def files_of(given: Path | Sequence[Path]) -> Mapping[str, Path]:
         if not path.is_file():
             raise DataError(f"there is no file {str(path)!r}.")
     return files
-
-
-_ADDRESS: Final = re.compile(r"(https?|ftp|s3|gs|abfss?|hdfs):/", re.IGNORECASE)
-"""The beginning of a URL, of whose two slashes a path keeps one."""
-
-
-def _refuse_twice(paths: Sequence[Path], what: str) -> None:
-    """Refuse a file that comes twice, by links too: its people would report twice."""
-    found = [path.stat() for path in paths if path.is_file()]
-    places = {(stat.st_dev, stat.st_ino) for stat in found if stat.st_ino}
-    if len({path.resolve() for path in paths}) < len(paths) or 0 < len(places) < len(found):
-        raise DataError(f"{what} one twice, perhaps by a link; give each file once.")
 
 
 def _natural(name: str) -> tuple[list[tuple[int, str]], str]:
@@ -297,30 +278,25 @@ def _kind(path: Path) -> str:
 
 # --- Dask DataFrames: which files they stand for; their partitions are never asked for rows -------------------
 
-_OPERANDS: Final = ("filters", "_partitions", "storage_options")
-"""Operands of read_parquet by which rows are left out, or files are elsewhere."""
-
 
 def paths_of(frame: Any) -> Path | list[Path]:
     """Files of a Dask DataFrame that is what ``read_parquet`` gave, perhaps with fewer columns.
     Raises UnsupportedArgumentError if it is anything else: its rows would have to be made, and sent, to be read.
     """
-    refusal = UnsupportedArgumentError(
-        "workers are told the names of Parquet files, never rows, and this Dask DataFrame is more than "
-        "read_parquet(...) of local files; write it once, ddf.to_parquet('folder'), and give "
-        "dask.dataframe.read_parquet('folder')."
-    )
-    node = getattr(frame, "expr", None)
+    node, texts = getattr(frame, "expr", None), list[str]()
     while type(node).__name__ == "Projection":
         node = getattr(node, "frame", None)
-    if node is None or not type(node).__name__.startswith("ReadParquet"):
-        raise refusal
-    if any(node.operand(name) is not None for name in node._parameters if name in _OPERANDS):
-        raise refusal
-    given = node.operand("path")
-    texts = [str(one) for one in ([given] if isinstance(given, str | Path) else given)]
-    if any("://" in text for text in texts):
-        raise refusal
+    if node is not None and type(node).__name__.startswith("ReadParquet"):
+        away = {"filters", "_partitions", "storage_options"}  # by which rows are left out, or files are elsewhere
+        given = node.operand("path")
+        if all(node.operand(name) is None for name in away.intersection(node._parameters)):
+            texts = [str(one) for one in ([given] if isinstance(given, str | Path) else given)]
+    if not texts or any("://" in text for text in texts):
+        raise UnsupportedArgumentError(
+            "workers are told the names of Parquet files, never rows, and this Dask DataFrame is more than "
+            "read_parquet(...) of local files; write it once, ddf.to_parquet('folder'), and give "
+            "dask.dataframe.read_parquet('folder')."
+        )
     names = [sorted(glob(text), key=_natural) if set(text) & set("*?[") else [text] for text in texts]
     if names == [texts]:  # one path, which may be a folder
         return Path(texts[0])

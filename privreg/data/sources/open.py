@@ -1,7 +1,6 @@
-"""Sources of rows: frames, arrays, iterables, files, databases and other tables, with the declarations that they carry.
+"""Sources of rows of any kind; nothing here computes anything from a value.
 
-Only the columns asked for are touched, and nothing here computes anything from a value. Declarations in
-``attrs["privreg"]`` of DataFrames and of pandas' Parquet files are public statements of whoever made the data.
+Declarations in ``attrs["privreg"]`` of DataFrames and Parquet files are public statements of whoever made the data.
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ from privreg.data.sources.source import (
     check_labels,
     chunk_of,
     file_mark,
-    first,
     pieces,
     refuse_few,
     rows_of,
+    summed,
 )
 from privreg.data.sources.tables import kind_of_table, open_arrays, open_frame, open_frames, open_mapping
 from privreg.errors import (
@@ -56,7 +55,7 @@ from privreg.privacy.ledger import refuse_fitted
 from privreg.schema.declarations import Schema
 
 __all__ = [
-    "CHUNK", "SILO", "Batch", "Silos", "Source", "as_frame", "chunk_of", "file_mark", "first",
+    "CHUNK", "SILO", "Batch", "Silos", "Source", "as_frame", "chunk_of", "file_mark",
     "open_arrays", "open_table", "pieces", "public_batches", "refuse_few", "rows_of", "table_of",
 ]  # fmt: skip
 
@@ -74,11 +73,7 @@ class Table(NamedTuple):
 
 
 def table_of(data: Any) -> Table:
-    """The table that data of any supported kind are; nothing is opened yet.
-
-    Paths are of CSV, Parquet and Feather files, or of a folder of Parquet files; SQL comes by `privreg.sql`. A Dask
-    DataFrame stands for the Parquet files it was read from.
-    """
+    """The table that data of any supported kind are; nothing is opened yet. Dask's stand for their Parquet files."""
     arrow = comes_from(data, "pyarrow", "Table", "RecordBatch", "RecordBatchReader", "Dataset")
 
     def holders() -> Iterable[tuple[str, Any]]:
@@ -193,19 +188,16 @@ class Silos:
                 with located(f"silo {name!r}"):
                     yield from (of_silo(batch, place, names, columns) for batch in source.batches(0))
 
-        def summed(counts: list[int | None]) -> int | None:
-            return None if None in counts else sum(n or 0 for n in counts)
-
         def stamp() -> list[Any] | None:
             stamps = [source.stamp() for source in each]
             return None if None in stamps else [names, *stamps]
 
         return Source(
             f"{len(names)} silos",
-            summed([source.rows for source in each]),
+            summed(source.rows for source in each),
             lambda skip: beyond(batches(), skip),
             [source.identity for source in each],
-            count=lambda: summed([source.expected() for source in each]),
+            count=lambda: summed(source.expected() for source in each),
             stamp=stamp,
             repeatable=all(source.repeatable for source in each),
             gathered=all(source.gathered for source in each),
@@ -214,14 +206,9 @@ class Silos:
 
 def open_table(data: Any, columns: tuple[str, ...], schema: Schema, text: Iterable[str] = ()) -> Source:
     """Rows of data of any supported kind; only `columns` are read, `text` ones off CSV as they are written.
-    Raises DataError if the file is missing or the columns differ in length; MissingExtraError if the package that reads
-    it is not installed; UnsupportedArgumentError if `data` is of a kind that is not supported; the message lists what
-    is.
+    Raises DataError, MissingExtraError if a package is needed, or UnsupportedArgumentError with the kinds there are.
     """
     return table_of(data).rows(Wanted(columns, schema, frozenset(text)))
-
-
-_LONGEST: Final = 4096  # Characters of a path; a longer text is none
 
 
 def _refuse(words: str, wanted: Wanted) -> Source:
@@ -230,7 +217,7 @@ def _refuse(words: str, wanted: Wanted) -> Source:
 
 def _check_file(given: Any, how: Csv, columns: Collection[str]) -> list[Any] | None:
     """Declarations of a single file; its faults are said in full where it is opened."""
-    if not isinstance(given, Path) or len(str(given)) >= _LONGEST or not given.is_file():
+    if not isinstance(given, Path) or len(str(given)) >= 4096 or not given.is_file():  # a longer text is no path
         return None
     try:
         held = arrow_schema(given.name, given)
@@ -287,8 +274,6 @@ def public_batches(rows: Any, design: Any, what: str, more: Iterable[str] = (), 
 
 
 KEY: Final = "privreg"  # Key of the declarations in a DataFrame's attrs
-_EMPTY: Final = ("leaked", "leaked_columns", "private")
-"""Entries of `Schema.to_json` beside declarations; here they must be empty."""
 
 
 def completed(
@@ -296,58 +281,50 @@ def completed(
 ) -> Schema:
     """A schema with what the data declare about those of the `columns` that it says nothing about.
 
-    The user's own declarations take precedence column by column. A list of tables or files must agree as far as they
-    carry anything. `numbers` and `factors` say whether bounds and moments, and levels, are wanted: not where the user
-    said that they come from elsewhere.
-    Raises SchemaError if what they carry is malformed, or differs among them; DataError if a file can't be read.
+    `numbers` and `factors` say whether bounds and moments, and levels, are wanted: not where they come from elsewhere.
+    Raises SchemaError if what tables or files carry is malformed, or differs among them; DataError if one is unread.
     """
     wanted = [c for c in dict.fromkeys(columns) if not schema.declares(c)]
     if not wanted or data is None:
         return schema
-    found = []
+    found = list[tuple[str, Schema]]()
     for where, held in table_of(data).holders():
-        attrs = _attrs(where, held)
-        if isinstance(attrs, Mapping) and KEY in attrs:
-            found.append((where, _read(where, attrs[KEY], wanted if numbers else [], wanted if factors else [])))
+        attrs = getattr(held, "attrs", None)
+        if comes_from(held, "pyarrow", "Schema"):  # of a DataFrame: as pandas keeps them, else as Arrow does
+            metadata: Mapping[bytes, bytes] = held.metadata or {}
+            wrong = SchemaError(f"{where}: its attrs are not readable as JSON; write it again.")
+            text = metadata.get(b"PANDAS_ATTRS", metadata.get(b"pandas", b"{}"))
+            attrs = quietly(partial(json.loads, text), wrong)
+            if b"PANDAS_ATTRS" not in metadata:
+                attrs = attrs.get("attributes") if isinstance(attrs, Mapping) else None
+        if not isinstance(attrs, Mapping) or KEY not in attrs:
+            continue
+        doc = attrs[KEY]
+        if isinstance(doc, Mapping):  # beside declarations, `Schema.to_json` has entries that must be empty here
+            doc = {k: v for k, v in doc.items() if v or k not in {"leaked", "leaked_columns", "private"}}
+        with located(f"attrs[{KEY!r}] of {where}"):
+            whole = Schema.from_document(doc)
+        plain, named = set(wanted if numbers else ()), set(wanted if factors else ())
+        own = Schema(
+            {n: v for n, v in whole.bounds.items() if n in plain},
+            {n: v for n, v in whole.levels.items() if n in named},
+            {n: v for n, v in whole.moments.items() if n in plain},
+            correlations={pair: rho for pair, rho in whole.correlations.items() if plain.issuperset(pair)},
+            dates=tuple(n for n in whole.dates if n in plain),
+        )
+        found.append((where, own))
+        if own != found[0][1]:
+            raise SchemaError(
+                f"attrs[{KEY!r}] of {where} declares other bounds or levels than that of {found[0][0]}; make them "
+                "equal, or give schema= (or bounds= and levels=) for all."
+            )
     if not found:
         return schema
-    first, own = found[0]
-    for where, other in found[1:]:
-        if other != own:
-            raise SchemaError(
-                f"attrs[{KEY!r}] of {where} declares other bounds or levels than that of {first}; make them equal, or "
-                "give schema= (or bounds= and levels=) for all."
-            )
+    own = found[0][1]
     both: dict[str, Any] = {k: {**getattr(schema, k), **getattr(own, k)} for k in ("bounds", "levels", "moments")}
     both["correlations"] = dict(sorted({**schema.correlations, **own.correlations}.items()))
     carried, dates = tuple(n for n in wanted if own.declares(n)), tuple(sorted({*schema.dates, *own.dates}))
     return replace(schema, **both, dates=dates, carried=carried)
-
-
-def _attrs(where: str, held: Any) -> Any:
-    """Attrs of a DataFrame, also of one that Arrow's table was made of: as pandas keeps them, else as Arrow does."""
-    if not comes_from(held, "pyarrow", "Schema"):
-        return getattr(held, "attrs", None)
-    metadata: Mapping[bytes, bytes] = held.metadata or {}
-    wrong = SchemaError(f"{where}: its attrs are not readable as JSON; write it again.")
-    if b"PANDAS_ATTRS" in metadata:
-        return quietly(lambda: json.loads(metadata[b"PANDAS_ATTRS"]), wrong)
-    about = quietly(lambda: json.loads(metadata.get(b"pandas", b"{}")), wrong)
-    return about.get("attributes") if isinstance(about, Mapping) else None
-
-
-def _read(where: str, doc: Any, numbers: Collection[str], factors: Collection[str]) -> Schema:
-    """Declarations of some numbers and factors, checked like a user's own."""
-    plain = {k: v for k, v in doc.items() if v or k not in _EMPTY} if isinstance(doc, Mapping) else doc
-    with located(f"attrs[{KEY!r}] of {where}"):
-        whole = Schema.from_document(plain)
-    return Schema(
-        {n: v for n, v in whole.bounds.items() if n in numbers},
-        {n: v for n, v in whole.levels.items() if n in factors},
-        {n: v for n, v in whole.moments.items() if n in numbers},
-        correlations={pair: rho for pair, rho in whole.correlations.items() if set(numbers).issuperset(pair)},
-        dates=tuple(n for n in whole.dates if n in numbers),
-    )
 
 
 def with_truth_values(schema: Schema, data: Any, columns: Iterable[str]) -> Schema:
@@ -363,8 +340,7 @@ def with_truth_values(schema: Schema, data: Any, columns: Iterable[str]) -> Sche
 def refuse_texts(schema: Schema, data: Any, name: str) -> None:
     """Refuse a response of yes and no without levels whose type holds no numbers: Arrow's texts, pandas' categories.
 
-    Such types are public. Whether a column of pandas is one of texts depends on each of its cells, so that there only a
-    note, made of reports, says that most records couldn't be used.
+    Such types are public. Whether a column of pandas is one of texts depends on each cell: there a note tells of it.
     """
     if schema.declares(name):
         return
@@ -387,11 +363,7 @@ _QUOTED: Final = re.compile(r"""Q\(\s*(["']).*?\1\s*\)""")
 
 
 def check_columns(data: Any, columns: Collection[str]) -> list[Any] | None:
-    """Refuse columns that the data don't have, and return the names of those they have.
-
-    Names are known of DataFrames, mappings of arrays, tables of other libraries and single files; of a list of
-    tables, its first counts. None where only reading, or opening, would tell them.
-    """
+    """Refuse columns that the data don't have, and return the names of those they have; see `Table.check`."""
     return None if data is None else table_of(data).check(columns)
 
 
@@ -410,8 +382,7 @@ def refuse_bare(formula: str, data: Any) -> None:
 def check_declared(asked: Mapping[str, Any], names: Collection[Any]) -> None:
     """Refuse bounds=, levels= or moments= of a column that isn't among the names.
 
-    To be asked where columns are declared otherwise too, so that a misspelt name would change nothing, silently. A
-    ``schema=`` may declare more: it is for several models, and for several tables.
+    A misspelt name would change nothing, silently. ``schema=`` may declare more: it is for several models and tables.
     """
     for option in ("bounds", "levels", "moments"):
         for key in asked.get(option) or ():  # that of a correlation names two

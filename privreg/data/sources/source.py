@@ -1,11 +1,8 @@
 """A source of rows: batches of raw columns, read once from beginning to end, at random where they can be addressed.
 
 A table is cut into strata, strata into blocks of consecutive rows. A run takes one block of every stratum, and their
-rows in turn, so that it stands for the whole table; successive runs spread evenly inside strata, too.
-
-Files and their row groups come piece by piece at random. As many rows as can be held are taken together and dealt as
-those of a table are: all rows of a table that isn't large. Where rows can be addressed, those of one person are
-gathered by their id.
+rows in turn, so that it stands for the whole table; successive runs spread evenly inside strata, too. Files and their
+row groups come piece by piece at random, and as many rows as can be held are dealt together, as those of a table are.
 """
 
 from __future__ import annotations
@@ -14,6 +11,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -86,7 +84,9 @@ class Source:
 
     def expected(self) -> int | None:
         """Number of people, as far as it is known before reading them; public."""
-        return self.count() if self.rows is None else self.rows
+        with suppress(Exception):  # whatever is wrong, reading the rows says so in words of our own
+            return self.count() if self.rows is None else self.rows
+        return None
 
 
 def refuse_few(rows: int | None, coefficients: int, kind: str, who: str | None = None) -> None:
@@ -96,6 +96,12 @@ def refuse_few(rows: int | None, coefficients: int, kind: str, who: str | None =
         raise DataError(f"the data ({kind}) have no rows; a fit needs more people than coefficients.{by}")
     if rows is not None and rows <= coefficients:
         raise DataError(f"{rows} rows can't determine {coefficients} coefficients; more people are needed.{by}")
+
+
+def summed(counts: Iterable[int | None]) -> int | None:
+    """Rows of several sources together, None if they aren't known of one."""
+    known = list(counts)
+    return None if None in known else sum(n or 0 for n in known)
 
 
 def chunk_of(columns: int) -> int:
@@ -114,26 +120,16 @@ def rows_of(batch: Batch) -> int:
     return len(batch)
 
 
-def beyond(batches: Iterable[Batch], skip: int) -> Iterator[Batch]:
-    """Batches without the first `skip` rows."""
+def beyond(batches: Iterable[Batch], skip: int, rows: int | None = None) -> Iterator[Batch]:
+    """Batches without the first `skip` rows, and with so many rows at most."""
     for batch in batches:
-        n = rows_of(batch) if skip else 0
-        if skip and skip >= n:
-            skip -= n
-        elif skip:
-            yield part_of(batch, slice(skip, None))
-            skip = 0
-        else:
-            yield batch
-
-
-def first(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:
-    """The first `rows` rows, or as many as there are."""
-    for batch in batches:
-        n = rows_of(batch)
-        yield batch if n <= rows else part_of(batch, slice(rows))
-        rows -= n
-        if rows <= 0:
+        n = rows_of(batch) if skip or rows is not None else 0
+        if skip < n or not skip:
+            whole = not skip and (rows is None or n <= rows)
+            yield batch if whole else part_of(batch, slice(skip, None if rows is None else skip + rows))
+            rows = None if rows is None else rows - (n - skip)
+        skip = max(skip - n, 0)
+        if rows is not None and rows <= 0:
             return
 
 
@@ -177,20 +173,9 @@ def part_of(batch: Batch, rows: Any) -> Batch:
 
 
 def file_mark(path: Path) -> list[Any]:
-    """Marks that distinguish a file from another, or from its past, without reading it: keys are bound to it.
-
-    It has when anything about the file was changed last, which nobody can set back.
-    """
+    """Marks of a file, with when it was changed last, which nobody can set back; keys are bound to them."""
     stat = path.stat()
     return [str(path.resolve()), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
-
-
-def counted(count: Callable[[], int]) -> int | None:
-    """Number of rows by a library's count; None if it fails: reading the rows says in words of our own why."""
-    try:
-        return int(count())
-    except Exception:
-        return None
 
 
 def check_labels(columns: Iterable[str], labels: Iterable[Any], where: str = "") -> list[Any]:
@@ -243,12 +228,25 @@ def held_rows(columns: int) -> int:
 def dealt_pieces(
     pieces: Callable[[], Iterable[Piece]], wanted: Wanted
 ) -> Callable[[bytes | None], Callable[[int], Iterator[Batch]]]:
-    """Rows of pieces in random order, each piece read once; of a table that can be held, in that of :func:`dealt_rows`.
+    """`Source.dealt` of pieces, each read once; of a table that can be held, in the order of :func:`dealt_rows`.
 
-    `pieces` makes them, for one reading. The order follows from their numbers of rows, and from the key, as that of
-    `Source.dealt`, which this gives.
+    `pieces` makes them, for one reading. The order follows from their numbers of rows, and from the key.
     """
     most = held_rows(len(wanted.columns))
+
+    def together(batches: Iterator[Batch]) -> Iterator[Iterator[Batch]]:  # each to be read before more are asked for
+        waiting: list[Batch] = []
+
+        def some(left: int) -> Iterator[Batch]:
+            while left and (batch := waiting.pop() if waiting else next(batches, None)) is not None:
+                took = min(rows_of(batch), left)
+                waiting.extend(beyond([batch], took) if rows_of(batch) > took else ())
+                left -= took
+                yield from beyond([batch], 0, took)
+
+        while (batch := waiting.pop() if waiting else next(batches, None)) is not None:
+            waiting.append(batch)
+            yield some(most)
 
     def dealt(key: bytes, skip: int) -> Iterator[Batch]:
         given = list(pieces())
@@ -256,7 +254,7 @@ def dealt_pieces(
             given = [given[k] for k in spread(key, 1, len(given))[0]]
         counts = [piece.rows for piece in given]
         number, skip = divmod(skip, most)
-        for held in _together(chained(given, number * most), most):
+        for held in together(chained(given, number * most)):
             left = most if None in counts else sum(n or 0 for n in counts) - number * most
             columns = joined(held, wanted.columns, wanted.schema, wanted.verbatim, min(left, most))
             rows = len(columns[wanted.columns[0]])
@@ -279,22 +277,6 @@ def chained(pieces: Iterable[Piece], skip: int) -> Iterator[Batch]:
         if rows is None or skip < rows:
             yield from batches(skip)
         skip = max(skip - (rows or 0), 0)
-
-
-def _together(batches: Iterator[Batch], most: int) -> Iterator[Iterator[Batch]]:
-    """Batches by so many rows, each to be read before more are asked for."""
-    waiting: list[Batch] = []
-
-    def some(left: int) -> Iterator[Batch]:
-        while left and (batch := waiting.pop() if waiting else next(batches, None)) is not None:
-            took = min(rows_of(batch), left)
-            waiting.extend(beyond([batch], took) if rows_of(batch) > took else ())
-            left -= took
-            yield from first([batch], took)
-
-    while (batch := waiting.pop() if waiting else next(batches, None)) is not None:
-        waiting.append(batch)
-        yield some(most)
 
 
 def at_places(batches: Iterable[Batch], places: Ints, wanted: Wanted) -> Iterator[Batch]:
@@ -322,24 +304,9 @@ def dealt_rows(rows: int, key: bytes | None, skip: int = 0, columns: int = 1, en
     It follows from a secret `key`, None for an order that anybody knows. `skip` and `end` are places in it to begin and
     to end at, all of it by default. `columns` are those of a row, as those of one array are read together.
     """
-    key = PUBLIC if key is None else key
+    key, end = PUBLIC if key is None else key, rows if end is None else end
     most = chunk_of(columns)
     waiting: list[Ints] = []
-    for here in _runs(rows, key, skip, rows if end is None else end):
-        held = sum(map(len, waiting))
-        if waiting and held + len(here) > most:
-            yield np.concatenate(waiting)
-            waiting = []
-        while len(here) > most:
-            yield here[:most]
-            here = here[most:]
-        waiting.append(here)
-    if waiting and sum(map(len, waiting)):
-        yield np.concatenate(waiting)
-
-
-def _runs(rows: int, key: bytes, begin: int, end: int) -> Iterator[Ints]:
-    """Rows of each run, of those at places `begin` to `end` of the order; other runs are not made."""
     block = min(max(rows // BLOCKS, 1), LONGEST)
     blocks = -(-rows // block)
     strata = min(STRATA, blocks)
@@ -356,14 +323,23 @@ def _runs(rows: int, key: bytes, begin: int, end: int) -> Iterator[Ints]:
     lengths[(at == sizes - 1)[:, -1:].any(axis=1)] -= blocks * block - rows  # the last block is shorter
     ends = lengths.cumsum()
     within = np.arange(block)
-    for r in np.flatnonzero((ends > begin) & (ends - lengths < end)):
+    for r in np.flatnonzero((ends > skip) & (ends - lengths < end)):  # other runs are not made
         chosen, before = at[r], ends[r] - lengths[r]
         turn = np.argsort(words(derived_key(key, f"run {r}"), strata), kind="stable")
         turn = turn[chosen[turn] >= 0]
-        first = (edges[turn] + chosen[turn]) * block
-        found = np.add.outer(within, first).reshape(-1)
-        found = found[found < rows] if first.max() > rows - block else found
-        yield found[max(begin - before, 0) : end - before]
+        begins = (edges[turn] + chosen[turn]) * block
+        found = np.add.outer(within, begins).reshape(-1)
+        found = found[found < rows] if begins.max() > rows - block else found
+        here = found[max(skip - before, 0) : end - before]
+        if waiting and sum(map(len, waiting)) + len(here) > most:
+            yield np.concatenate(waiting)
+            waiting = []
+        while len(here) > most:
+            yield here[:most]
+            here = here[most:]
+        waiting.append(here)
+    if waiting and sum(map(len, waiting)):
+        yield np.concatenate(waiting)
 
 
 def spread(key: bytes, many: int, count: int) -> NDArray[np.int32]:
@@ -389,10 +365,9 @@ def spread(key: bytes, many: int, count: int) -> NDArray[np.int32]:
 def by_person(source: Source, column: str, *, gaps: bool) -> Source:
     """Rows of which those of one person come one after the other; `column` tells people apart.
 
-    Rows that can be had at any place are gathered: people in the order in which they first come, or dealt in random
-    order, and `rows` of the source are people; `column` has their numbers then. A row without an id is nobody's with
-    `gaps`, else an error. Rows of other sources are taken as they lie, and nothing tells how many people there are:
-    that depends on the kind of source, never on its rows.
+    Rows that can be had at any place are gathered: people in the order in which they first come, or at random; `rows`
+    are people then, and `column` has their numbers. A row without an id is nobody's with `gaps`, else an error. Rows of
+    other sources are taken as they lie, and how many people there are isn't known, whatever the rows are.
     """
     if source.at is None:
         return replace(source, rows=None, count=lambda: None, part=None, dealt=None, blocks=())

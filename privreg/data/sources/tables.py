@@ -26,7 +26,6 @@ from privreg.data.sources.source import (
     Wanted,
     beyond,
     check_labels,
-    counted,
     dealt_pieces,
     dealt_rows,
     held_rows,
@@ -52,14 +51,11 @@ class Kind(NamedTuple):
         """Refuse a table without one of the columns, and return the names of those it has, if they are told unread."""
         return None if self.labels is None else check_labels(columns, self.labels(data), f"the {self.called}")
 
-    def part(self, data: Any, wanted: Wanted) -> Callable[[int], Iterator[Batch]]:
-        """Batches of a table of this kind, or of a part of one."""
-        return streamed(partial(self.batches, data, list(wanted.columns)), wanted, f"the {self.called}")
-
     def rows(self, data: Any, wanted: Wanted) -> Source:
         """Rows of a table of this kind."""
         self.check(data, wanted.columns)
-        return self.more(self, Source(self.called, None, self.part(data, wanted), data), wanted)
+        batches = streamed(partial(self.batches, data, list(wanted.columns)), wanted, f"the {self.called}")
+        return self.more(self, Source(self.called, None, batches, data), wanted)
 
 
 def kind_of_table(data: Any) -> Kind | None:
@@ -79,18 +75,18 @@ def kind_of_table(data: Any) -> Kind | None:
 
 def _held(kind: Kind, source: Source, wanted: Wanted) -> Source:
     """A table in memory, whose rows are told, and of which some can be taken."""
-    data = source.identity
+    data, columns = source.identity, list(wanted.columns)
 
     def pieces() -> Iterator[Piece]:
         for a in range(0, len(data), CHUNK):
-            yield Piece(min(CHUNK, len(data) - a), kind.part(data.slice(a, CHUNK), wanted))
+            make = partial(kind.batches, data.slice(a, CHUNK), columns)
+            yield Piece(min(CHUNK, len(data) - a), streamed(make, wanted, f"the {kind.called}"))
 
     return of_pieces(replace(source, rows=len(data)), pieces, wanted)
 
 
 def _once(kind: Kind, source: Source, wanted: Wanted) -> Source:
-    batches = once(source.batches(0), f"the {source.kind}")
-    return replace(source, batches=batches, identity=UNKNOWN, repeatable=False)
+    return replace(source, batches=once(source.batches(0), f"the {kind.called}"), identity=UNKNOWN, repeatable=False)
 
 
 def _scanner(data: Any, columns: list[str], **more: Any) -> Any:
@@ -104,7 +100,7 @@ def _scanner(data: Any, columns: list[str], **more: Any) -> Any:
 
 def _fragments(kind: Kind, source: Source, wanted: Wanted) -> Source:
     """A dataset, which is dealt by its row groups."""
-    data = source.identity
+    data, source = source.identity, replace(source, count=source.identity.count_rows)
 
     def pieces() -> Iterator[Piece]:
         for fragment in data.get_fragments():
@@ -112,7 +108,6 @@ def _fragments(kind: Kind, source: Source, wanted: Wanted) -> Source:
                 make = partial(_scanner, part, list(wanted.columns), schema=data.schema)
                 yield Piece(part.count_rows(), streamed(make, wanted, f"the {source.kind}"))
 
-    source = replace(source, count=partial(counted, data.count_rows))
     try:
         data.get_fragments()
     except ValueError:  # Arrow hands out no pieces of a dataset that is filtered
@@ -129,8 +124,7 @@ def _by_position(kind: Kind, source: Source, wanted: Wanted) -> Source:
 
 def _relation(data: Any, columns: list[str]) -> Any:
     found = data.project(", ".join(quoted(c) for c in columns))
-    read = found.to_arrow_reader if hasattr(found, "to_arrow_reader") else found.fetch_arrow_reader
-    return read(CHUNK)
+    return (found.to_arrow_reader if hasattr(found, "to_arrow_reader") else found.fetch_arrow_reader)(CHUNK)
 
 
 def _lazy(data: Any, columns: list[str]) -> Iterator[Any]:
@@ -139,11 +133,6 @@ def _lazy(data: Any, columns: list[str]) -> Iterator[Any]:
 
 
 def _planned(data: Any) -> list[str]:
-    if not hasattr(data, "collect_batches"):
-        raise UnsupportedArgumentError(
-            "this version of polars can't hand out a LazyFrame batch by batch; update polars, or give lazy.collect(), "
-            "or the file written by lazy.sink_parquet(path)."
-        )
     unplanned = DataError("the polars LazyFrame: its query can't be planned; try lazy.head().collect().")
     return list(quietly(data.collect_schema, unplanned).names())
 
@@ -215,8 +204,12 @@ def _in_memory(
     return Source(kind, n, batches, identity, dealt=lambda key: partial(dealt, key), at=deal)
 
 
-def _columnwise(kind: str, columns: Mapping[str, Any], n: int, identity: Any, texts: Container[str]) -> Source:
+def _columnwise(kind: str, given: Mapping[str, Any], n: int, identity: Any, texts: Container[str]) -> Source:
     """Rows of columns that are held; those of another library, such as a file's, may be sliced only."""
+    columns = dict[str, Any]()  # without index and copy: slices of single ones are views
+    for name, column in given.items():  # plain arrays of numbers, pandas' own of the rest
+        plain = isinstance(getattr(column, "dtype", None), np.dtype) and column.dtype.kind in "biuf"
+        columns[name] = np.asarray(column) if plain else getattr(column, "array", column)
 
     @cache
     def coded() -> Mapping[str, Any]:  # once somebody reads all rows
@@ -227,19 +220,10 @@ def _columnwise(kind: str, columns: Mapping[str, Any], n: int, identity: Any, te
     return source if free else replace(source, dealt=None, at=None)
 
 
-def _values(column: Any) -> Any:
-    """Return a column's values without index and copy: plain arrays of numbers, pandas' own of the rest."""
-    if isinstance(getattr(column, "dtype", None), np.dtype) and column.dtype.kind in "biuf":
-        return np.asarray(column)
-    return getattr(column, "array", column)
-
-
 def open_frame(data: Any, wanted: Wanted) -> Source:
     """Rows of a DataFrame, as they are now: others may take the place of columns in the frame."""
     check_labels(wanted.columns, data.columns)
-    # Slices of single columns are views: nothing is copied but the chunk being encoded.
-    held = {c: _values(data[c]) for c in wanted.columns}
-    return _columnwise("DataFrame", held, len(data), accounts_of(data), wanted.coded)
+    return _columnwise("DataFrame", {c: data[c] for c in wanted.columns}, len(data), accounts_of(data), wanted.coded)
 
 
 def open_mapping(data: Mapping[str, Any], wanted: Wanted) -> Source:
@@ -257,8 +241,7 @@ def open_mapping(data: Mapping[str, Any], wanted: Wanted) -> Source:
     if any(len(values) != n for values in held.values()):
         raise DataError("the columns of the mapping differ in length.")
     row_labels(data, wanted.columns)
-    columns, whose = {c: _values(v) for c, v in held.items()}, of_mapping(data, given.values())
-    return _columnwise("mapping of arrays", columns, n, whose, wanted.coded)
+    return _columnwise("mapping of arrays", held, n, of_mapping(data, given.values()), wanted.coded)
 
 
 def open_frames(data: Iterable[Any], wanted: Wanted) -> Source:

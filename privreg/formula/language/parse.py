@@ -28,7 +28,7 @@ from privreg.errors import FormulaError, PrivregError, SchemaError, choose, equa
 from privreg.formula.language.allowlist import NUMPY_CONSTANTS, NUMPY_FUNCTIONS, RESERVED, Walker, check_levels
 from privreg.formula.language.rowwise import Rowwise
 from privreg.formula.language.spelling import bare, explained, foreign
-from privreg.protocol.limits import DEEPEST, LARGEST, MOST_COLUMNS
+from privreg.protocol.codes import DEEPEST, LARGEST, MOST_COLUMNS
 from privreg.schema.declarations import RESPONSE_KINDS, Schema
 
 LONGEST: Final = 1 << 14  # Characters of a formula, at most

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from privreg.data.cells import Flags, Floats
 from privreg.formula.language.rowwise import Rowwise
-from privreg.protocol.limits import HIGHEST, LARGEST, MOST_KNOTS
+from privreg.protocol.codes import HIGHEST, LARGEST, MOST_KNOTS
 from privreg.schema.declarations import Schema
 
 Tree = list[Any]  # A nested list; see the table in `privreg.formula.trees.compile`

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -16,7 +18,6 @@ from privreg.base.arrays import Array
 from privreg.collector.inference.methods import Estimate
 from privreg.collector.inference.pivots import Normal
 from privreg.errors import interval_level
-from privreg.means.results.earlier import today
 from privreg.means.terms import Followed, Term, from_json, places
 from privreg.means.verification import trials
 from privreg.options.unknown import all_known_arguments
@@ -105,32 +106,10 @@ class MeansFit(Labelled):
         return (Estimate("reports", self.cov, Normal()),)
 
     @property
-    def biased(self) -> bool:
-        """True if the mechanism is a biased one, so that the estimates are not means."""
-        return any(note.code == "biased" for note in self.statement.notes)
-
-    @property
-    def lost(self) -> Array:
-        """Shares without a usable value, of everybody, then of subgroups, by estimate; shape (1 + g, p)."""
-        return self.each(self.missing[:, :, 0], axis=1)
-
-    @property
-    def sds(self) -> Array:
-        """Standard deviations of numbers, of everybody, then of subgroups, shape (1 + g, p); NaN with local noise."""
-        means = np.vstack([self.params, self.group_params]) - self.centres
-        # noise of a mean makes its square too large, on average by its variance
-        return np.asarray(np.sqrt(np.maximum(self.moments[:, 0] + self.moments[:, 1] - means**2, 0.0)))
-
-    @property
     def cells(self) -> frozenset[int]:
         """Positions of the shares that survival curves are made of."""
         held = zip(self.terms, pairwise(self.firsts), strict=True)
         return frozenset(k for term, ends in held if isinstance(term, Followed) for k in range(*ends))
-
-    def doubts(self, at: slice) -> tuple[Diagnostic, ...]:
-        """Whatever takes back some estimate at these positions."""
-        rows = set(range(at.start, at.stop))
-        return tuple(n for n in self.statement.doubts if not n.rows or set(n.rows) & rows)
 
 
 @dataclass(frozen=True, repr=False)
@@ -197,7 +176,7 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansFit
     Raises ValueError if its parts don't fit each other.
     """
     if "terms" not in document:
-        document, arrays = today(document, arrays)
+        document, arrays = _today(document, arrays)
     terms, groups = tuple(from_json(*one) for one in document["terms"]), tuple(map(str, document["groups"]))
     setting = document["statement"].get("setting", "means")
     stated = PrivacyStatement.from_json(document["statement"], setting=setting, neighbours=trials)
@@ -223,6 +202,75 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansFit
     return fit
 
 
+# --- files of earlier versions, which kept names of estimates in place of terms -----------------------------------
+
+
+def _term(column: str, low: float = 0.0, high: float = 1.0, levels: Any = (), parts: Any = (), edges: Any = ()) -> Any:
+    """A term as `Term.to_json` represents it."""
+    return [column, float(low), float(high), list(levels), list(parts), list(edges)]
+
+
+def _classes(column: str, labels: list[str], ends: list[float], *, upper: bool = False) -> Any:
+    """Classes of a number between such ends, which hold their lower ends, or their `upper` ones."""
+    inner = np.nextafter(ends[1:-1], np.inf).tolist() if upper else ends[1:-1]
+    whole = _term(column, ends[0], ends[-1])
+    return _term(f"cut({column})", levels=labels, parts=[whole], edges=[ends[0], *inner, ends[-1]])
+
+
+def _today(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A document and arrays in today's form. Raises ValueError if the arrays don't fit each other."""
+    names, g = list(map(str, document["names"])), len(document["groups"])
+    variables = [(str(v), list(map(str, levels))) for v, levels in document.get("variables", ())]
+    if not variables:  # of version 0.1: neighbours with one name before the bracket are of a factor
+        found = groupby(names, lambda n: n.partition("[")[0] if n.endswith("]") else n)
+        variables = [(head, [n[len(head) + 1 : -1] for n in group if n != head]) for head, group in found]
+    p, t, sizes = len(names), len(variables), [max(len(levels), 1) for _, levels in variables]
+    middles, halves = (arrays[k] for k in ("centres", "halves"))
+    archive.expect(middles.shape == halves.shape == (p,), p == sum(sizes))
+    curves: dict[str, list[float]] = {}  # cut points of times, by column
+    for _, time, cuts, _, _, _, _, *start in document.get("curves", ()):
+        curves |= {str(column): list(map(float, cuts)) for column in (time, *start) if column}
+    classes = {int(k): (str(column), list(map(float, ends))) for column, k, ends in document.get("cuts", ())}
+    products = {int(k) for *_, k in document.get("products", ())}
+    crossed, terms = {int(k) for k, *_ in document.get("tables", ())}, []
+    for (name, levels), (k, end) in zip(variables, pairwise(np.cumsum([0, *sizes]).tolist()), strict=True):
+        low, high = middles[k] - halves[k], middles[k] + halves[k]
+        if k in classes:
+            terms.append(_classes(classes[k][0], levels, classes[k][1]))
+        elif k in products:  # columns and the middles of their ranges
+            of = re.findall(r"\((.+?) - (-?[\d.]+(?:e[+-]?\d+)?)\)", names[k])
+            half, of = math.sqrt(high), of * (3 - len(of))
+            numbers = [_term(c, float(middle) - half, float(middle) + half) for c, middle in of]
+            terms.append(_term(name, low, high, parts=numbers))
+        elif k in crossed or name.startswith("Surv("):
+            each = [re.findall(r"(?:^|(?<=\]:))(.+?)\[(.*?)\](?=:|$)", n) for n in names[k:end]]
+            parts = []
+            for made in zip(*each, strict=True):
+                column, labels = made[0][0], list(dict.fromkeys(level for _, level in made))
+                if (known := curves.get(column)) is None:
+                    parts.append(_term(column, levels=labels))
+                    continue
+                entry = [0.0] * (len(labels) > len(known) + 1)  # of entry, of which time 0 is a class
+                parts.append(_classes(column, labels, [0.0, *entry, *known, 2.0 * known[-1]], upper=True))
+            terms.append(_term(name, parts=parts))
+        else:
+            terms.append(_term(name, levels=levels) if levels else _term(name, low, high))
+    held = {name: arrays[name] for name in ("params", "cov", "group_params", "group_variances")}
+    reliable = np.full((g, p), not document["statement"].get("notes"))
+    held |= {"group_reliable": arrays.get("group_reliable", reliable)}
+    held |= {"group_tests": arrays.get("group_tests", np.full((t, 2), np.nan))}
+    held |= {"missing": arrays.get("missing", np.full((1 + g, t, 2), np.nan))}
+    held["moments"] = np.full((1 + g, 5, p), np.nan)
+    if "moments" in arrays and "sds" in arrays:  # subgroups' mean squares, but for noise, follow from their sds
+        held["moments"][0] = arrays["moments"]
+        held["moments"][1:, 0] = arrays["sds"][1:] ** 2 + (arrays["group_params"] - middles) ** 2
+        held["moments"][1:, 1] = 0.0
+    return {**document, "terms": terms}, held
+
+
+# --- second moments --------------------------------------------------------------------------------------
+
+
 class Seconds(NamedTuple):
     """Means and mean squares of k numbers about the middles of their ranges, and q mean products of two of them."""
 
@@ -240,11 +288,11 @@ class Seconds(NamedTuple):
 
 
 def seconds(f: MeansFit) -> Seconds:
-    """Whatever second moments of numbers were released."""
-    products = {t.columns: k for t, k in zip(f.terms, f.firsts, strict=False) if t.is_product}
+    """Second moments of numbers that were released."""
+    held = list(zip(f.terms, f.firsts, strict=False))
+    products = {t.columns: k for t, k in held if t.is_product}
     noise, summed = f.moments[0], bool(np.isfinite(f.moments[0]).any())
-    numbers = {t.column: k for t, k in zip(f.terms, f.firsts, strict=False) if not t.is_factor and not t.parts}
-    at = {name: k for name, k in numbers.items() if summed or (name, name) in products}
+    at = {t.column: k for t, k in held if not t.levels and not t.parts and (summed or (t.column,) * 2 in products)}
     pairs = {pair: k for pair, k in products.items() if pair[0] != pair[1] and at.keys() >= set(pair)}
     one, both = list(at.values()), list(pairs.values())
     means = f.params[one] - f.centres[one]
@@ -278,30 +326,28 @@ class Correlations(View):
     def matrix(self) -> pd.DataFrame:
         """Correlations, columns by columns; NaN of pairs whose product was not released."""
         names = list(dict.fromkeys(name for pair in self.pairs for name in pair))
-        out = pd.DataFrame(np.eye(len(names)) + np.where(np.eye(len(names)) == 1.0, 0.0, np.nan), names, names)
+        out = pd.DataFrame(np.where(np.eye(len(names)) == 1.0, 1.0, np.nan), names, names)
         for (a, b), r in zip(self.pairs, self.estimate, strict=True):
             out.loc[a, b] = out.loc[b, a] = r
         return out
 
     def frame(self) -> pd.DataFrame:
-        """One pair a row: estimate, std_error, statistic, p_value (of no correlation), conf_low, conf_high, reliable.
-
-        Index: "a:b".
+        """One pair, "a:b", a row: estimate, std_error, statistic, p_value (of no correlation), conf_low, conf_high,
+        reliable.
         """
         with np.errstate(invalid="ignore", divide="ignore"):
             z, se = np.arctanh(self.estimate), self.error / (1.0 - self.estimate**2)
             columns: dict[str, Any] = {"estimate": self.estimate, "std_error": self.error, "statistic": z / se}
             columns |= {"p_value": Normal().two_sided(z / se)}
             columns |= {name: np.tanh(limit) for name, limit in limits(z, se, self.alpha).items()}
-            columns["reliable"] = self.reliable
-        return Frame(columns, index=pd.Index([":".join(pair) for pair in self.pairs], name="pair"))
+        index = pd.Index([":".join(pair) for pair in self.pairs], name="pair")
+        return Frame(columns | {"reliable": self.reliable}, index=index)
 
     def _layout(self) -> list[Part]:
         frame = self.frame()
         head, rows = cells(frame.drop(columns="reliable"), self.alpha)
         below = f"Limits by Fisher's transformation, noise accounted for; {self.guarantee}."
-        if np.isnan(self.error).any():
-            below += "\nThere is none where noise left no positive variance, or a correlation beyond 1: more people or"
-            below += " budget are needed."
+        none = "\nThere is none where noise left no positive variance, or a correlation beyond 1: more people or budget"
+        below += f"{none} are needed." if np.isnan(self.error).any() else ""
         table = Table(marked(frame.index, frame["reliable"]), head, rows, "Correlations")
         return [table, Paragraph(below), *noted(self.notes)]

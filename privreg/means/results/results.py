@@ -9,20 +9,19 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from privreg.base import archive
 from privreg.collector.inference.pivots import Normal
 from privreg.errors import InferenceError, NotPrivateError, OptionError, choose, interval_level, level
 from privreg.means.results.fit import Correlations, MeansFit, Moved, limits, parts, seconds
-from privreg.means.results.shares import COLUMNS, Crosstab, Histogram, IndependenceTest, TableOne
+from privreg.means.results.shares import Crosstab, Histogram, IndependenceTest, TableOne
 from privreg.means.results.survival import SurvivalCurves
-from privreg.means.terms import Followed
+from privreg.means.terms import Followed, Term
 from privreg.options.unknown import all_known_arguments, needs_rows
 from privreg.published.shrinking.rules import shrink
 from privreg.results.base import Results
 from privreg.results.data import Frame
-from privreg.results.summary import Summary, caution
+from privreg.results.summary import Summary
 from privreg.tables import Paragraph, Table, cells, diagnostics, marked
 from privreg.tables.diagnostics import Diagnostic
 
@@ -61,23 +60,21 @@ class MeansResults(Results):
     @property
     def biased(self) -> bool:
         """True if the estimates are biased by the mechanism ("square_wave_biased"), and no means therefore."""
-        return self._fit.biased
+        return any(note.code == "biased" for note in self.privacy.notes)
 
     def cov_params(self) -> pd.DataFrame:
         """Covariance of the estimates, DataFrame of shape (p, p).
 
-        Of sums released by a curator or two collectors it is known within a column; NaN between columns, as no products
-        of columns are released.
+        Where noise falls on sums it is NaN between columns, as no products of columns are released.
         """
         return self._covariance()
 
     def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Normal confidence intervals of the population's means and frequencies: columns 0 and 1, lower and upper
-        limit.
+        """Normal confidence intervals of the population's means and frequencies, lower and upper limit: columns 0, 1.
 
-        The variance is that of the reports as they came. It holds the mechanism's part, what comes of asking m of d
-        items, (1 − m/d) Var(t)/r, which LDPTube leaves out, and the people's variance, Var(t)/n. For the mean of the
-        very people who reported the last part is not needed, and the intervals are a little long.
+        With r = nm/d people asked, the variance is that of the reports as they came: E Var(report)/r of the mechanism,
+        (1 − m/d) Var(t)/r of asking m of d items, which LDPTube leaves out, and Var(t)/n of people, which the mean of
+        the very people who reported does not need.
         """
         low, high = limits(self._fit.params, self._errors(), alpha).values()
         return pd.DataFrame({0: low, 1: high}, index=self._fit.index)
@@ -106,18 +103,15 @@ class MeansResults(Results):
     def crosstab(self, table: str | None = None) -> Crosstab:
         """Two-way table of the shares of pairs of levels, with margins, standard errors and a test of independence.
 
-        It has ``shares``, ``std_errors``, ``counts``, ``conf_int()`` and ``test``, and shows as text, HTML, LaTeX. The
-        first by default; another by its name, as "smoker:region".
+        The first by default; another by its name, as "smoker:region".
         """
-        named = {t.column: k for k, t in enumerate(self._fit.terms) if t.is_table}
+        terms = {k: t for k, t in enumerate(self._fit.terms) if type(t) is Term and len(t.parts) == 2}
+        named = {t.column: k for k, t in terms.items() if t.levels}
         none = "there is no two-way table; estimate one, as in 'C(smoker):C(region) ~ 1'."
         return Crosstab(*self._shares(named, "table", table, none))
 
     def histogram(self, column: str | None = None) -> Histogram:
-        """Histogram of a number that was cut into classes, ``cut(age, 20)`` in the formula.
-
-        It has ``frame()``, ``quantile()`` with intervals, and ``plot()``; of the first that was cut by default.
-        """
+        """Histogram of a number that was cut into classes, ``cut(age, 20)`` in the formula; the first by default."""
         named = {t.columns[0]: k for k, t in enumerate(self._fit.terms) if t.edges}
         none = "no number was cut into classes; estimate their shares, as in 'cut(age, 20) ~ 1'."
         return Histogram(*self._shares(named, "column", column, none))
@@ -143,16 +137,15 @@ class MeansResults(Results):
             raise InferenceError(none)
         f, k = self._fit, named[next(iter(named)) if asked is None else choose(option, asked, named)]
         at = slice(f.firsts[k], f.firsts[k + 1])
-        return f.terms[k], f.params[at], f.cov[at, at], f.nobs, f.statement, f.doubts(at), *f.missing[0, k].tolist()
+        doubts = tuple(n for n in f.statement.doubts if not n.rows or any(at.start <= j < at.stop for j in n.rows))
+        return f.terms[k], f.params[at], f.cov[at, at], f.nobs, f.statement, doubts, *f.missing[0, k].tolist()
 
     def sd(self, *, alpha: float = 0.05) -> pd.DataFrame:
         """Standard deviations of numbers: estimate, std_error, conf_low, conf_high, reliable, by column.
 
         With noise on sums of every number; with ``trust="local"`` of those whose square is in the formula, as in
-        ``age + I(age**2)``. It costs no budget.
-
-        Limits are normal ones of log sd. Local reports tell all variances. With noise on sums the sampling variance of
-        s² is taken as 2 s⁴/n, as of normal numbers, to which the noise's exact one is added.
+        ``age + I(age**2)``. Limits are normal ones of log sd. Local reports tell all variances; with noise on sums the
+        sampling variance of s² is taken as 2 s⁴/n, as of normal numbers, to which the noise's exact one is added.
         """
         released = seconds(self._fit)
         if not released.at:
@@ -162,20 +155,17 @@ class MeansResults(Results):
         error = np.sqrt(found.errors**2 + 2.0 * found.values**2 / released.people[at]) / (2.0 * sd)
         of_log = limits(0.0, error / sd, alpha).items()
         columns = {"estimate": sd, "std_error": error} | {name: sd * np.exp(limit) for name, limit in of_log}
-        columns["reliable"] = self._reliable()[at] & np.isfinite(sd)
+        columns["reliable"] = self.tidy()["reliable"].to_numpy()[at] & np.isfinite(sd)
         return Frame(columns, index=pd.Index(list(released.at), name="column"))
 
     def corr(self, *, alpha: float = 0.05) -> Correlations:
         """Correlations of the numbers whose product is in the formula, as in ``age + bmi + age:bmi``.
 
-        They have a ``matrix`` and a ``frame()``: estimate, std_error, limits, `alpha` being one minus their level, and
-        the p-value of no correlation. With ``trust="local"`` squares are needed as well, ``I(age**2) + I(bmi**2)``. It
-        costs no budget.
-
-        Limits are Fisher's, normal for artanh r with standard error s/(1 − r²). s has the noise's exact variance; that
-        of sampling comes with local reports from the reports, with noise on sums it is (1 − r²)²/n, as of normal pairs.
+        With ``trust="local"`` squares are needed as well, ``I(age**2) + I(bmi**2)``. Limits are Fisher's, normal for
+        artanh r with standard error s/(1 − r²). s has the noise's exact variance; that of sampling comes with local
+        reports from the reports, with noise on sums it is (1 − r²)²/n, as of normal pairs.
         """
-        released, reliable, alpha = seconds(self._fit), self._reliable(), level(alpha)
+        released, reliable, alpha = seconds(self._fit), self.tidy()["reliable"].to_numpy(), level(alpha)
         if not released.pairs:
             raise InferenceError(
                 "a correlation needs both means and the mean product, as in 'age + bmi + age:bmi ~ 1'; with "
@@ -193,35 +183,31 @@ class MeansResults(Results):
         r = np.where(np.abs(found.values) < 1.0, found.values, np.nan)
         error = np.hypot(found.errors, (1.0 - r**2) / np.sqrt(released.people[both]))
         ok = reliable[at[one]] & reliable[at[other]] & reliable[both] & np.isfinite(error)
-        said = self._fit.statement.headline, self._fit.statement.doubts
-        return Correlations(tuple(released.pairs), r, error, ok, alpha, *said)
+        return Correlations(tuple(released.pairs), r, error, ok, alpha, self.privacy.headline, self.privacy.doubts)
 
     def compare_groups(self, column: str | None = None, *, alpha: float = 0.05) -> pd.DataFrame:
         """Two-sample tests of means and of shares between all pairs of subgroups of ``by=``, as Welch's.
 
-        Each interval holds by itself; `column` is one column, all by default. An InferenceError if there are no
-        subgroups.
-
         term, group, other, difference (group − other), std_error, statistic, df, p_value, conf_low, conf_high,
-        reliable.
+        reliable; of one `column`, or all by default. Each interval holds by itself.
 
         Subgroups are other people with other noise. Student's t with Welch and Satterthwaite's degrees of freedom, from
         the whole variances; noise of known size has more, so that tests reject no more often than they say.
         """
-        if self._fit.by is None or len(self._fit.groups) < 2:
+        f, alpha = self._fit, interval_level(alpha)
+        if f.by is None or len(f.groups) < 2:
             raise InferenceError("there are no two subgroups; fit with by='column', whose levels are declared.")
         from scipy.stats import t
 
-        f, alpha = self._fit, interval_level(alpha)
         names = f.each([term.column for term in f.terms])
         wanted = column is None or names == choose("column", column, tuple(dict.fromkeys(names.tolist())))
-        at = np.flatnonzero(np.broadcast_to(wanted, names.shape))
-        one, other = (np.array(v) for v in zip(*combinations(range(len(f.groups)), 2), strict=True))
-        at, one, other = np.repeat(at, len(one)), np.tile(one, len(at)), np.tile(other, len(at))
+        pairs = np.array(list(combinations(range(len(f.groups)), 2)))
+        at = np.repeat(np.flatnonzero(np.broadcast_to(wanted, names.shape)), len(pairs))
+        one, other = np.tile(pairs, (len(at) // len(pairs), 1)).T
         v, w = f.group_variances[one, at], f.group_variances[other, at]
         difference, error = f.group_params[one, at] - f.group_params[other, at], np.sqrt(v + w)
-        have = np.array(f.group_people)[:, None] * (1.0 - np.nan_to_num(f.lost[1:]))
-        free = np.maximum(have - 1.0, 1.0)
+        lost = np.nan_to_num(f.each(f.missing[1:, :, 0], axis=1))
+        free = np.maximum(np.array(f.group_people)[:, None] * (1.0 - lost) - 1.0, 1.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             df = (v + w) ** 2 / (v**2 / free[one, at] + w**2 / free[other, at])
             ratio = difference / error
@@ -245,9 +231,6 @@ class MeansResults(Results):
         said += [diagnostics.caution(c.names, c.notes, what="the curves at") for c in curves]
         return any(said)
 
-    def _reliable(self) -> NDArray[np.bool_]:
-        return self.tidy()["reliable"].to_numpy(dtype=np.bool_)
-
     def test_independence(self, table: str | None = None) -> IndependenceTest:
         """Test that the two factors of a two-way table are independent; see :meth:`crosstab`.
 
@@ -256,10 +239,9 @@ class MeansResults(Results):
         return self.crosstab(table).test
 
     def table_one(self) -> TableOne:
-        """Describe the people: means (with standard deviations, where noise is on sums) and shares, by subgroup.
+        """Describe the people: means (with standard deviations, where noise is on sums) and shares.
 
-        Of everybody and of each subgroup of ``by=``, with p-values of tests that subgroups are alike; ``frame()`` has
-        its numbers. Free post-processing.
+        Of everybody and of each subgroup of ``by=``, with p-values of tests that subgroups are alike.
         """
         from scipy.stats import chi2
 
@@ -268,20 +250,36 @@ class MeansResults(Results):
         table = everybody if f.by is None else pd.concat([everybody, self.by_group()], ignore_index=True)
         lines, k = [(term.column, level) for term in f.terms for level in term.labels or (None,)], 1 + len(f.groups)
         table["variable"], table["level"] = [name for name, _ in lines] * k, [level for _, level in lines] * k
-        table["sd"], table["p_value"] = f.sds.ravel(), np.tile(f.each(chi2.sf(*f.group_tests.T)), k)
-        lost = f.lost.ravel() * table["people"]
-        table["count"] = (table["estimate"] * (table["people"] - lost.fillna(0.0))).where(table["level"].notna())
-        table["missing"] = lost
-        return TableOne(table[list(COLUMNS)], f.by, f.statement.headline, self.privacy.doubts)
+        # noise of a mean makes its square too large, on average by its variance
+        means = np.vstack([f.params, f.group_params]) - f.centres
+        table["sd"] = np.sqrt(np.maximum(f.moments[:, 0] + f.moments[:, 1] - means**2, 0.0)).ravel()
+        table["p_value"] = np.tile(f.each(chi2.sf(*f.group_tests.T)), k)
+        table["missing"] = f.each(f.missing[:, :, 0], axis=1).ravel() * table["people"]
+        table["count"] = table["estimate"] * (table["people"] - table["missing"].fillna(0.0))
+        table["count"] = table["count"].where(table["level"].notna())
+        columns = [
+            "variable",
+            "level",
+            "group",
+            "people",
+            "estimate",
+            "std_error",
+            "sd",
+            "count",
+            "missing",
+            "p_value",
+            "reliable",
+        ]
+        return TableOne(table[columns], f.by, f.statement.headline, self.privacy.doubts)
 
     def shrunk(self, method: str = "sure") -> pd.Series | pd.DataFrame:
         """Estimates shrunk towards the middles of their ranges, for many dimensions and small budgets.
 
-        They are biased, and the intervals of :meth:`conf_int` are not theirs. Free post-processing, by `method` "sure",
-        "james_stein" or "hdr4me", see `privreg.means.shrink`; not of a biased mechanism's estimates.
+        They are biased, and have no intervals. `method` is "sure", "james_stein" or "hdr4me"; see
+        `privreg.means.shrink`. Not of a biased mechanism's estimates.
         """
         f = self._fit
-        if f.biased:
+        if self.biased:
             raise OptionError("estimates of a biased mechanism are not shrunk; fit with mechanism='square_wave'.")
         sd = np.sqrt(np.diag(f.cov)) / f.halves
         return f.shaped(f.centres + f.halves * shrink((f.params - f.centres) / f.halves, sd, method))
@@ -297,43 +295,20 @@ class MeansResults(Results):
         Of a ``Surv()`` the curves are shown, and not the cells that they are made of.
         """
         notes, curves = self._curves()
-        table = self.tidy(alpha=alpha).drop(index=list(self._fit.cells))
+        table = self.tidy(alpha=alpha)
+        low, high = (self._fit.centres + side * self._fit.halves for side in (-1.0, 1.0))
+        within = {name: np.clip(table[name], low, high) for name in ("conf_low", "conf_high")}  # a share is from 0 to 1
+        table = table.assign(**within).drop(index=list(self._fit.cells))
         statement = replace(self.privacy, notes=tuple(dict.fromkeys([*notes, *(n for c in curves for n in c.notes)])))
         reliable = pd.concat([table, *(c.frame(alpha=alpha) for c in curves)])
-        said = f"limits are normal; {100 * (1 - alpha):.6g}% critical value {Normal().critical(alpha):.3f}"
-        if self.biased:
-            said += "; THESE ARE NOT MEANS: see the notes"
-        parts: list[Any] = [
-            Table(marked(table["term"], table["reliable"]), *cells(table, alpha, "estimate", 4)),
-            Paragraph(said),
-        ]
-        parts = [*parts[: 2 * len(table)], *(part for c in curves for part in c._layout(alpha)[:2])]
-        below = (*parts[1:], *caution(reliable, statement.notes, statement.doubts, slim=not details))
-        return Summary("Private Means and Frequencies", self.header, parts[0], below, statement, slim=not details)
-
-    def plot(self, *, alpha: float = 0.05, ax: Any = None) -> Any:
-        """Draw the estimates with their intervals: shares, and means by where they are between their bounds.
-
-        A mean has its bounds beside its name; 0 on the axis is the lower bound, 1 the upper. Of a ``Surv()`` alone
-        curves are drawn, and beside other terms these.
-        """
-        from privreg.results.plots.coefficients import Drawn, Row, Unit, figure
-        from privreg.results.plots.style import guarantee, inks_for
-
-        f = self._fit
-        if len(f.cells) == len(f.names):
-            return self.survival().plot(alpha=alpha, ax=ax)
-        table = self.tidy(alpha=alpha).set_index(pd.Index(f.names))
-        for column in ("estimate", "conf_low", "conf_high"):
-            table[column] = (table[column] - f.centres + f.halves) / (2.0 * f.halves)
-        said = f"{100 * (1 - alpha):.6g}% intervals; {guarantee([f.statement])}"
-        ends = [f"{c - h:g} to {c + h:g}" for c, h in zip(f.centres, f.halves, strict=True)]
-        rows = [Row(n, n, "" if at == "0 to 1" else at) for n, at in zip(f.names, ends, strict=True)]
-        rows = [row for k, row in enumerate(rows) if k not in f.cells]
-        unit = Unit("share", "share; of a number, the mean's place between its bounds")
-        there: Any = figure(Drawn([table.loc[[row.label for row in rows]]], rows, [""], [unit], False), said, None, ax)
-        there.axvline(1.0, color=inks_for(there).grey, linewidth=0.6, linestyle=":", zorder=0)
-        return there
+        said = f"normal limits, within bounds; {100 * (1 - alpha):.6g}% critical value {Normal().critical(alpha):.3f}"
+        said += "; THESE ARE NOT MEANS: see the notes" * self.biased
+        means = Table(marked(table["term"], table["reliable"]), *cells(table, alpha, "estimate", 4))
+        parts: list[Any] = [means, Paragraph(said)] * bool(len(table))
+        parts += [part for c in curves for part in c._layout(alpha)[:2]]
+        below = tuple(parts[1:])
+        made = Summary("Private Means and Frequencies", self.header, parts[0], below, statement, slim=not details)
+        return made.cautioned(reliable)
 
     def __repr__(self) -> str:
         f = self._fit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -25,10 +25,9 @@ from privreg.tables.diagnostics import Diagnostic
 class IndependenceTest(ChiSquareTest):
     """Test that two factors are independent. Made by :meth:`MeansResults.test_independence`.
 
-    The statistic is h'(J V J')⁻¹h with (rows − 1)(columns − 1) degrees of freedom, h the differences s p_ij − r_i c_j
-    of shares p, their sum s and margins r, c; J the slopes of h at independence, V the covariance of the shares: of
-    sampling and of noise. Noise that is independent and alike in all cells leaves h unbiased. χ² is the limit for many
-    people, as of Pearson's test without noise. Wald (1943), *Transactions of the American Mathematical Society* 54.
+    Wald's test (1943, *Transactions of the American Mathematical Society* 54) that s p_ij = r_i c_j for shares p, their
+    sum s and margins r and c, by slopes at independence and the covariance of the shares, of sampling and of noise.
+    Noise that is alike in all cells leaves the differences unbiased. χ² is the limit for many people, as of Pearson's.
     """
 
     def _layout(self) -> list[Part]:
@@ -59,12 +58,12 @@ class Crosstab(Shares):
     @property
     def shares(self) -> pd.DataFrame:
         """Shares, with their sums in the last row and column; they may come out below 0, being unbiased."""
-        return self._framed(self._summed.values)
+        return self._summed()[0]
 
     @property
     def std_errors(self) -> pd.DataFrame:
         """Standard errors of the shares and of their sums, of sampling and of noise."""
-        return self._framed(self._summed.errors)
+        return self._summed()[1]
 
     @property
     def counts(self) -> pd.DataFrame:
@@ -77,8 +76,7 @@ class Crosstab(Shares):
         Index: row and column level; share, std_error, conf_low, conf_high, normal limits by the delta method. NaN of a
         row whose share came out as 0 or less. ``["share"].unstack()`` is the table.
         """
-        rows = choose("margin", margin, ("rows", "columns")) == "rows"
-        axis = -1 if rows else -2
+        axis = -1 if choose("margin", margin, ("rows", "columns")) == "rows" else -2
 
         def within(p: Any) -> Any:
             whole = p.sum(axis=axis, keepdims=True)
@@ -91,7 +89,8 @@ class Crosstab(Shares):
 
     def conf_int(self, alpha: float = 0.05) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Lower and upper normal limits of every share, each by itself."""
-        low, high = limits(self.shares, self.std_errors, alpha).values()
+        shares, errors = self._summed()
+        low, high = limits(shares, errors, alpha).values()
         return low, high
 
     @property
@@ -103,35 +102,30 @@ class Crosstab(Shares):
     def _table(self) -> Array:
         return self.estimates.reshape([len(part.levels) for part in self.term.parts])
 
-    @property
-    def _summed(self) -> Moved:
-        """Cells, and sums of rows and columns."""
+    def _summed(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Cells with sums of rows and columns: shares, and their standard errors."""
 
         def summed(p: Any) -> Any:
             rows = np.concatenate([p, p.sum(axis=-2, keepdims=True)], axis=-2)
             return np.concatenate([rows, rows.sum(axis=-1, keepdims=True)], axis=-1)
 
-        return Moved(summed, self._table, self.cov)
-
-    def _framed(self, values: Array) -> pd.DataFrame:
+        found = Moved(summed, self._table, self.cov)
         index, columns = (pd.Index([*part.labels, "All"], name=part.column) for part in self.term.parts)
-        return pd.DataFrame(values, index, columns)
+        return pd.DataFrame(found.values, index, columns), pd.DataFrame(found.errors, index, columns)
 
     def _layout(self) -> list[Part]:
         row, column = self.term.parts
-        both = zip(self.shares.to_numpy(), self.std_errors.to_numpy(), strict=True)
+        both = zip(*(frame.to_numpy() for frame in self._summed()), strict=True)
         *rows, last = [[f"{p:.4f}\n({e:.4f})" for p, e in zip(*cells, strict=True)] for cells in both]
         title = f"Joint shares of {row.column} (rows) and {column.column} (columns), of records that have both"
-        lost = f"{self.missing:.4f} ({self.missing_error:.4f}) of the records lack a value of one of them, or both."
-        below = [
-            "Standard errors of sampling and noise in brackets.",
-            f"Independence, noise accounted for: {self.test.words}.",
-            *([] if math.isnan(self.missing) else [f"Missing: {lost}"]),
-            self.footer,
-        ]
         facts = [("All", [v.replace("\n", " ") for v in last])]
+        below = "Standard errors of sampling and noise in brackets.\n"
+        below += f"Independence, noise accounted for: {self.test.words}.\n"
+        if not math.isnan(self.missing):
+            lost = f"{self.missing:.4f} ({self.missing_error:.4f})"
+            below += f"Missing: {lost} of the records lack a value of one of them, or both.\n"
         shown = Table(row.labels, (*column.labels, "All"), rows, title, facts=facts)
-        return [shown, Paragraph("\n".join(below)), *noted(self.notes)]
+        return [shown, Paragraph(below + self.footer), *noted(self.notes)]
 
 
 @all_known_arguments
@@ -163,7 +157,8 @@ class Histogram(Shares):
         635-646). Nothing tells how numbers are spread within a class, so that classes should be narrow where the
         density bends.
         """
-        from scipy.optimize import isotonic_regression  # slow to import
+        from scipy.interpolate import PchipInterpolator  # slow to import
+        from scipy.optimize import isotonic_regression
 
         given = [real(v) for v in (q if isinstance(q, Sequence | np.ndarray) else [q])]
         asked = [v for v in given if v is not None and 0.0 < v < 1.0]
@@ -172,25 +167,20 @@ class Histogram(Shares):
         found = Moved(lambda p: np.cumsum(p, axis=-1), self.estimates, self.cov)
         below = found.values
         low, high = (limit[:-1] for limit in limits(below, found.errors, alpha).values())
-        reached = {
-            "estimate": self._reached(isotonic_regression(np.clip(below[:-1], 0.0, 1.0)).x, asked, "left"),
-            "conf_low": self._reached(np.maximum.accumulate(high), asked, "left"),
-            "conf_high": self._reached(np.minimum.accumulate(low[::-1])[::-1], asked, "right"),
-        }
-        return Frame(reached, index=pd.Index(asked, name="q"))
+        at = np.append(np.linspace(self.edges[:-1], self.edges[1:], 65, axis=1)[:, :-1].ravel(), self.edges[-1])
 
-    def _reached(self, rising: Array, q: Sequence[float], side: Literal["left", "right"]) -> Array:
-        """Points at which a rising curve over the inner edges first reaches each q, or is last at most q."""
-        from scipy.interpolate import PchipInterpolator  # slow to import
+        def reached(rising: Array, side: Literal["left", "right"]) -> Array:
+            """Points at which a rising curve over the inner edges first reaches each q, or is last at most q."""
+            values = np.concatenate([[0.0], np.clip(rising, 0.0, 1.0), [1.0]])
+            curve = np.maximum.accumulate(PchipInterpolator(self.edges, values)(at))
+            j = np.clip(np.searchsorted(curve, asked, side=side), 1, len(at) - 1)
+            part = (np.asarray(asked) - curve[j - 1]) / np.maximum(curve[j] - curve[j - 1], 1e-300)
+            return np.asarray(at[j - 1] + np.clip(part, 0.0, 1.0) * (at[j] - at[j - 1]))
 
-        values = np.concatenate([[0.0], np.clip(rising, 0.0, 1.0), [1.0]])
-        at = np.linspace(self.edges[:-1], self.edges[1:], 65, axis=1)[:, :-1].ravel()
-        at = np.append(at, self.edges[-1])
-        curve = np.maximum.accumulate(PchipInterpolator(self.edges, values)(at))
-        j = np.clip(np.searchsorted(curve, q, side=side), 1, len(at) - 1)
-        rise = curve[j] - curve[j - 1]
-        part = np.where(rise > 0.0, (np.asarray(q) - curve[j - 1]) / np.where(rise > 0.0, rise, 1.0), 0.5)
-        return np.asarray(at[j - 1] + np.clip(part, 0.0, 1.0) * (at[j] - at[j - 1]))
+        columns = {"estimate": reached(isotonic_regression(np.clip(below[:-1], 0.0, 1.0)).x, "left")}
+        columns["conf_low"] = reached(np.maximum.accumulate(high), "left")
+        columns["conf_high"] = reached(np.minimum.accumulate(low[::-1])[::-1], "right")
+        return Frame(columns, index=pd.Index(asked, name="q"))
 
     def plot(self, *, alpha: float = 0.05, title: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw the density with intervals of each class."""
@@ -216,11 +206,6 @@ class Histogram(Shares):
         return [shown, Paragraph(f"{said}\n{self.footer}"), *noted(self.notes)]
 
 
-COLUMNS: Final = (
-    *("variable", "level", "group", "people", "estimate", "std_error", "sd", "count", "missing", "p_value", "reliable"),
-)
-
-
 @all_known_arguments
 @dataclass(frozen=True, repr=False)
 class TableOne(View):
@@ -242,30 +227,28 @@ class TableOne(View):
 
     def _layout(self) -> list[Part]:
         people = self.numbers.groupby("group", sort=False)["people"].first()
-        names, rows = [], []
+        names, rows, compared = [], [], self.by is not None
         for variable, part in self.numbers.groupby("variable", sort=False):
             p = part["p_value"].iloc[0]
-            test = [] if self.by is None else ["" if math.isnan(p) else "<0.001" if p < 5e-4 else f"{p:.3f}"]
+            test = ["" if math.isnan(p) else "<0.001" if p < 5e-4 else f"{p:.3f}"] * compared
             number, beside = part["level"].isna().all(), "SE" if part["sd"].isna().all() else "SD"
             names.append(f"{variable}, {f'mean ({beside})' if number else 'n (%)'}")
             rows.append([*(_described(part) if number else [""] * len(people)), *test])
             for level, line in part.groupby("level", sort=False):
                 names.append(f"  {level}")
-                rows.append([*_described(line), *[""] * len(test)])
+                rows.append([*_described(line), *[""] * compared])
             if part["missing"].notna().any():
                 lost = part.drop_duplicates("group")
                 names.append("  missing")
-                rows.append([*_counts(lost["missing"], lost["missing"] / lost["people"]), *[""] * len(test)])
-        head, last = [*people.index, *["p-value"] * len(test)], [*(f"{n:,}" for n in people), *[""] * len(test)]
-        title = "Characteristics of people" + ("" if self.by is None else f" by {self.by}")
-        below = [
-            "Estimates carry noise; n is the share times the people who have a value, and 0 if noise makes it less."
-        ]
-        if self.by is not None:
-            below.append("p-values: Wald's tests that subgroups are alike, noise accounted for.")
-        below.append(f"Privacy: {self.guarantee}" + ("." if self.by is None else "; each person is in one subgroup."))
-        shown = Table(names, head, rows, title, facts=[("People", last)])
-        return [shown, Paragraph("\n".join(below)), *noted(self.notes)]
+                rows.append([*_counts(lost["missing"], lost["missing"] / lost["people"]), *[""] * compared])
+        head, last = [*people.index, *["p-value"] * compared], [*(f"{n:,}" for n in people), *[""] * compared]
+        title = "Characteristics of people" + (f" by {self.by}" if compared else "")
+        below = (
+            "Estimates carry noise; n is the share times the people who have a value, and 0 if noise makes it less.\n"
+        )
+        below += "p-values: Wald's tests that subgroups are alike, noise accounted for.\n" * compared
+        below += f"Privacy: {self.guarantee}" + ("; each person is in one subgroup." if compared else ".")
+        return [Table(names, head, rows, title, facts=[("People", last)]), Paragraph(below), *noted(self.notes)]
 
 
 def _described(line: pd.DataFrame) -> list[str]:

@@ -27,8 +27,7 @@ from privreg.published.descent.losses import LOGISTIC, PINBALL, Q_HINGE, SMOOTHE
 from privreg.published.descent.plan import FLAT, Plan, edge
 from privreg.results.data import ResultData
 from privreg.results.results import PrivateResults
-from privreg.results.statement import PrivacyStatement
-from privreg.results.wording import opening_notes
+from privreg.results.statement import PrivacyStatement, opening_notes
 from privreg.tables.diagnostics import Diagnostic, note
 
 BIAS: Final = 0.25

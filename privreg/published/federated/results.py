@@ -18,10 +18,9 @@ from privreg.published.federated.plan import Plan, State
 from privreg.published.federated.reports import trials
 from privreg.results.base import Results
 from privreg.results.data import ResultData
-from privreg.results.postestimation.prediction import check_which, predicted
-from privreg.results.statement import PrivacyStatement
-from privreg.results.summary import Summary, caution, declared_columns, level_table
-from privreg.results.wording import Unusable
+from privreg.results.postestimation.prediction import predicted
+from privreg.results.statement import PrivacyStatement, Unusable
+from privreg.results.summary import Summary, laid_out
 from privreg.tables.diagnostics import note
 
 ENOUGH: Final = 0.1  # Share of the model's length by which it may move in the second half of the rounds
@@ -74,17 +73,12 @@ class FederatedResults(Results):
         Raises OptionError if the family has no such predictions; DataError if the new rows lack a column, or several
         pandas objects have different indexes.
         """
-        kind = check_which(which, self._fit.family)
-        x, offset, index = self._exog(exog, "predict")
-        return predicted(self._fit, x, offset, index, kind)
+        return predicted(self, exog, which)
 
     def summary(self, *, details: bool = False) -> Summary:
         """Coefficients and guarantee, with `details` all of the header; prints as text, shows as HTML in notebooks."""
-        fit, table, statement = self._fit, self.tidy(), self.privacy
-        shown = level_table(table, 0.05, str(fit.design.endog_name), fit.baseline)
-        below = caution(table, statement.notes, statement.doubts, slim=not details)
-        columns = tuple(declared_columns(fit.design.schema))
-        return Summary("Private Federated Regression Results", fit.title, shown, below, statement, columns, not details)
+        table = self.tidy()
+        return laid_out(self, table, "Private Federated Regression Results", not details).cautioned(table)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

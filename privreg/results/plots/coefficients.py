@@ -1,11 +1,11 @@
-"""Coefficients, and other estimates, of one or several results with their intervals, on one axis."""
+"""Coefficients, and other estimates, of one or several results with their intervals, and along a stream."""
 
 from __future__ import annotations
 
 import math
 import re
 import textwrap
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import cycle
 from typing import Any, Final, NamedTuple, cast
 
@@ -14,22 +14,20 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
+from privreg.collector.inference.methods import METHODS
 from privreg.errors import InferenceError, flag
 from privreg.families.family import check_ratios
 from privreg.privacy.ledger import compose, within
-from privreg.results.data import ResultData
+from privreg.results.data import ResultData, band
 from privreg.results.plots import style
 from privreg.results.plots.style import CONSTANTS, Axes, baselines, guarantee, literal
-from privreg.tables import shorten
-
-PRODUCT: Final = "their product for an interaction"
+from privreg.tables import MARK, marked, plain, shorten
 
 
 class Step(NamedTuple):
-    """Distance by which a covariate is moved, in the user's units, and words for it."""
+    """Distance by which a covariate is moved, in the user's units."""
 
     size: float = 1.0
-    kinds: tuple[str, ...] = ()
     unit: str = ""
 
     @property
@@ -42,9 +40,8 @@ class Step(NamedTuple):
 def public_steps(design: Any, spreads: Array | None = None) -> list[Step]:
     """Distances by which columns of a design move in a figure, so that coefficients can be compared; user's units.
 
-    To three digits: half of the declared range, or two declared sds; of an interaction the product over its parts; 1
-    for levels, for other columns of 0 and 1 and for a constant. Of columns that nothing public tells of two `spreads`,
-    sds that the fit has learned from reports, shape (p,), to two digits, or NaN.
+    To three digits; of columns that nothing public tells of two `spreads`, sds that the fit has learned from reports,
+    shape (p,), to two digits, or NaN. See :func:`plot_coef`.
     """
     schema, names = design.schema, list(design.names)
     low, high = design.probe.min(axis=0), design.probe.max(axis=0)
@@ -74,17 +71,8 @@ def public_steps(design: Any, spreads: Array | None = None) -> list[Step]:
             if part in sizes or part in made_of or part.endswith("]")
         ]
         size = math.prod(known) if 1 < len(parts) == len(known) and numbers else sizes[name]
-        kinds = [
-            "two sds learned from reports"
-            if c in schema.private
-            else "two declared sds"
-            if c in schema.moments and (bare is not None or len(parts) > 1)
-            else "half of the declared range"
-            for c in numbers
-        ]
-        kinds += [PRODUCT] * (len(kinds) > 1 and len(parts) > 1)
         unit = "days" if bare in schema.dates else ""
-        out.append(Step(size if math.isnan(size) else float(f"{size:.3g}"), tuple(kinds), unit))
+        out.append(Step(size if math.isnan(size) else float(f"{size:.3g}"), unit))
     return out
 
 
@@ -98,19 +86,11 @@ def steps_of(fits: Iterable[ResultData]) -> dict[str, Step]:
     return {name: step._replace(size=1.0) if math.isnan(step.size) else step for name, step in out.items()}
 
 
-def about_steps(steps: Iterable[Step]) -> list[str]:
-    """Footer about these steps; nothing where there are none."""
-    kinds = dict.fromkeys(kind for step in steps if step.words for kind in step.kinds)
-    said = [*(k for k in kinds if k != PRODUCT), *[PRODUCT] * (PRODUCT in kinds)]
-    return [f"step: {' or '.join(said)}"] if said else []
-
-
 class Side(NamedTuple):
-    """Results side by side and their names, at last those of tables of other libraries' results."""
+    """Results side by side and their names."""
 
     results: Sequence[Any]
     names: Sequence[str]
-    public: Sequence[pd.DataFrame] = ()  # Drawn after the others in the first one's unit
 
 
 def plot_coef(
@@ -127,32 +107,20 @@ def plot_coef(
 ) -> Axes:
     """Draw coefficients as dots with their intervals as whiskers; hollow dots should not be relied on.
 
+    `terms` are coefficients, or terms such as a factor; all but the intercept by default, a coefficient called
+    Intercept or const, which usually dwarfs all others. `exponentiate` draws exp of them, on a logarithmic axis, and
+    `simultaneous` has intervals that hold together, both as in `PrivateResults.tidy`. ``axes.figure.savefig(path)``
+    saves it.
+
     Parameters
     ----------
-    terms : str or sequence of str, optional
-        Coefficients wanted, or terms, such as a factor; all but the intercept by default.
-    intercept : bool
-        Whether to draw the intercept, a coefficient called Intercept or const, which usually dwarfs all others.
     scaled : bool
-        False draws coefficients as they are. True draws what a step of the covariate does, so that rows can be
-        compared: half of the declared range, two declared sds, or two sds that the fit has learned from reports; of
-        an interaction the product of both. Levels and other columns of 0 and 1 go from 0 to 1.
-    exponentiate : bool
-        Draw exp of them, on a logarithmic axis: odds ratios of Logistic, odds ratios against the baseline of
-        Multinomial, rate ratios of Poisson, ratios where the response is ``np.log(y)``.
-    simultaneous : bool
-        Whether all intervals (the intercept's too) are to hold together, as in `PrivateResults.conf_int`.
+        Draw what a step of the covariate does, so that rows can be compared: half of the declared range, two declared
+        sds, or two sds that the fit has learned from reports (Gelman 2008, Scaling regression inputs by dividing by two
+        standard deviations); of an interaction the product of both. Levels and other columns of 0 and 1 go from 0 to 1.
     ax : Axes or sequence of Axes, optional
-        Where to draw; a sequence where results have several units, such as dollars and log-odds, one Axes each,
-        which come back as an array. Long names are wrapped or shortened; ``plt.subplots(layout="constrained")``
-        leaves room for them.
-
-    It is saved by ``axes.figure.savefig(path)``.
-
-    References
-    ----------
-    Gelman (2008), Scaling regression inputs by dividing by two standard deviations: two sds, not one, so that a
-    numeric covariate compares with one of 0 and 1.
+        Where to draw; a sequence where results have several units, such as dollars and log-odds, one Axes each, which
+        come back as an array. ``plt.subplots(layout="constrained")`` leaves room for long names.
     """
     # a coefficient that a result lacks is left out there; a covariate's step is that of the first result that knows it
     side = self if isinstance(self, Side) else Side((self,), ("",))
@@ -162,14 +130,24 @@ def plot_coef(
         for r in results:
             check_ratios(r._fit.family, r._fit.design.endog_name)
     tables = [r._fit.flat(r.tidy(alpha=alpha, simultaneous=simultaneous)).set_index("term") for r in results]
-    tables += side.public
     fits = [r._fit for r in results]
     steps = steps_of(fits) if scaled else {}
     wanted = None if terms is None else {fits[0].names[j] for j in fits[0].places(terms, "terms")}
-    rows = _rows(fits, intercept, steps, wanted)
-    held = {name for fit in fits for name in fit.names} | (set() if intercept else {*CONSTANTS})
-    more = dict.fromkeys(name for table in side.public for name in table.index if name not in held and wanted is None)
-    rows += [Row(name, name) for name in more]
+    # in order of first appearance; coefficients of a level together below its heading, after all others
+    groups: dict[str, dict[str, str]] = {"": {}}
+    for fit in fits:
+        response, labels = fit.design.endog_name, fit.labels()
+        heads = [f"{response} = {v}" for v in labels["level"]] if "level" in labels else [""] * len(labels)
+        for head, name, term in zip(heads, fit.names, labels["term"], strict=True):
+            if name in wanted if wanted is not None else intercept or term not in CONSTANTS:
+                groups.setdefault(head, {}).setdefault(name, term)
+    if not any(groups.values()):
+        raise InferenceError("the only coefficient is the intercept; ask for it with intercept=True.")
+    rows = list[Row]()
+    for head, found in groups.items():
+        rows += [Row(None, shorten([head], 40)[0])] if head else []
+        each = zip(found, shorten(found.values(), 40), strict=True)
+        rows += [Row(name, label, steps.get(name, Step()).words) for name, label in each]
     drawn_names = [row.name for row in rows if row.name is not None]
     for i, table in enumerate(t[t.index.isin(drawn_names)] for t in tables):
         moved = table.filter(["estimate", "conf_low", "conf_high"])
@@ -177,17 +155,15 @@ def plot_coef(
         # exp of a wild limit stays finite, as no axis can show infinity
         tables[i] = table.assign(**(np.exp(moved.clip(-_WILDEST, _WILDEST)) if exponentiate else moved))
     units = [unit_of(fit, exponentiate=exponentiate) for fit in fits]
-    drawn = Drawn(tables, rows, names, units + units[:1] * len(side.public), exponentiate)
+    drawn = Drawn(tables, rows, names, units, exponentiate)
     intervals = [f"{100 * (1 - alpha):.6g}% {'simultaneous ' * simultaneous}intervals"]
     intervals *= all("conf_low" in t for t in tables)
     private, releases = guarantee([r.privacy for r in results]), {f.origin: f.statement.total_mu for f in fits}
     if len(releases) > 1 and math.isfinite(total := compose(releases.values())):
         private += f", {within(total, 4)}-GDP in all"
-    about = about_steps(steps[name] for name in drawn_names if name in steps)
-    for part in (t for t in tables if "conf_low" in t and not scaled):
-        ends = part[["conf_low", "conf_high"]].to_numpy(dtype=float)
-        if len(part) and np.nanmin(ends[:, 1] - ends[:, 0]) < _SEEN * np.abs(ends).max():
-            about = ["dots hide some intervals: scaled=True draws comparable steps"]
+    drawn_ends = [t[["conf_low", "conf_high"]].to_numpy(dtype=float) for t in tables if "conf_low" in t and not scaled]
+    hidden = any(len(e) and np.nanmin(e[:, 1] - e[:, 0]) < _SEEN * np.abs(e).max() for e in drawn_ends)
+    about = ["dots hide some intervals: scaled=True draws comparable steps"] * hidden
     footer = "; ".join([*baselines(fits), *about, *intervals, private])
     return cast("Axes", figure(drawn, footer, title, ax))
 
@@ -206,29 +182,6 @@ def unit_of(fit: ResultData, *, exponentiate: bool) -> Unit:
 
 _SEEN: Final = 1 / 200  # Length of an interval, relative to the farthest limit, below which it is hidden by its dot
 _WILDEST: Final = 200.0
-
-
-def _rows(
-    fits: list[ResultData], intercept: bool, steps: dict[str, Step], wanted: Container[str] | None = None
-) -> list[Row]:
-    """Coefficients in order of first appearance; those of a level together below its heading, after all others."""
-    groups: dict[str, dict[str, str]] = {"": {}}
-    for fit in fits:
-        response, labels = fit.design.endog_name, fit.labels()
-        heads = [f"{response} = {v}" for v in labels["level"]] if "level" in labels else [""] * len(labels)
-        for head, name, term in zip(heads, fit.names, labels["term"], strict=True):
-            if name in wanted if wanted is not None else intercept or term not in CONSTANTS:
-                groups.setdefault(head, {}).setdefault(name, term)
-    if not any(groups.values()):
-        raise InferenceError("the only coefficient is the intercept; ask for it with intercept=True.")
-    out = list[Row]()
-    for head, found in groups.items():
-        out += [Row(None, shorten([head], 40)[0])] if head else []
-        for name, label in zip(found, shorten(found.values(), 40), strict=True):
-            out.append(Row(name, label, steps.get(name, Step()).words))
-    return out
-
-
 _TICK: Final = 0.65  # Inches that a label of six digits and a sign takes beside the next one
 
 
@@ -248,7 +201,6 @@ class Drawn(NamedTuple):
     names: list[str]
     units: list[Unit]
     exponentiate: bool
-    effects: bool = True  # True if no effect is marked by a line
 
 
 class Unit(NamedTuple):
@@ -304,34 +256,114 @@ def draw(ax: Any, drawn: Drawn, unit: Unit, width: float, *, names: bool = True)
         over += [(x[hollow], y[hollow], look)] * bool(hollow.any())
     for x, y, look in over:  # after all results
         ax.plot(x, y, **look, markerfacecolor=style.ground(ax), zorder=4)
-    if drawn.effects:
-        ax.axvline(at, color=inks.grey, linewidth=0.6, linestyle=":", zorder=0)
+    ax.axvline(at, color=inks.grey, linewidth=0.6, linestyle=":", zorder=0)
     if drawn.exponentiate:
         ax.set_xscale("log")
         style.log_axis(ax, "{:g}".format, *ax.get_xlim(), marked=at)
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(rows) - 0.4, -0.6)
     ax.set_yticks(range(len(rows)), [""] * len(rows))
-    width -= _name_rows(ax, rows, 0.45 * width) if names else 0.0
+    if names:  # on several lines where there is height, shortened where there isn't
+        height = 72.0 * float(ax.get_position().height * ax.figure.bbox.height / ax.figure.dpi) / len(rows)  # points
+        size = min(float(ax.yaxis.get_major_ticks(1)[0].label1.get_fontsize()), max(height / 1.15, 4.0))
+        lines, letters = max(int(height / (1.2 * size)), 1), max(int(72.0 * 0.45 * width / (0.56 * size)), 6)
+        labels = [style.folded(f"{r.label}, {r.step}" if r.step else r.label, letters, lines) for r in rows]
+        ax.set_yticks(range(len(rows)), [style.literal(text) for text in labels])
+        for row, text in zip(rows, ax.get_yticklabels(), strict=True):
+            text.set(fontsize=size, **({"fontweight": "bold"} if row.name is None else {}))
+        width -= max(len(line) for label in labels for line in label.split("\n")) * 0.56 * size / 72.0
     if not drawn.exponentiate:
         ax.locator_params(axis="x", nbins=min(max(int(width / _TICK), 2), 9))
     words = unit.stepped if any(r.step for r in rows) else unit.plain
     ax.set_xlabel(textwrap.fill(words, max(int(72.0 * width / (0.56 * ax.xaxis.label.get_fontsize())), 10)))
 
 
-def _name_rows(ax: Any, rows: list[Row], room: float) -> float:
-    """Write the rows' names in `room` inches, on several lines where there is height, shortened where there isn't.
+def plot_trajectory(
+    self: Any,
+    terms: Any = None,
+    *,
+    alpha: float = 0.05,
+    method: str | None = None,
+    title: str | None = None,
+    ax: Any = None,
+) -> Axes | NDArray[Any]:
+    """Draw estimates with their bands against the number of people, on a logarithmic axis.
 
-    Gives about how wide they are.
+    The bands are those of `PrivateResults.trajectory`; a dagger marks the `terms` that should not be relied on. They
+    are names of coefficients ("level:term" of a multinomial fit, or a name for all levels) or of terms; all by default.
+
+    `ax` is one Axes for all terms, with a legend, or a sequence of one each. Without it a figure is made, with one
+    panel a term, and an array of several Axes comes back; ``axes[0].figure.savefig(path)`` saves them. Two or three
+    levels of a multinomial response are side by side, the panels of a term on one scale.
     """
-    height = 72.0 * float(ax.get_position().height * ax.figure.bbox.height / ax.figure.dpi) / len(rows)  # points
-    size = min(float(ax.yaxis.get_major_ticks(1)[0].label1.get_fontsize()), max(height / 1.15, 4.0))
-    lines, width = max(int(height / (1.2 * size)), 1), max(int(72.0 * room / (0.56 * size)), 6)
-    named = (f"{r.label}, {r.step}" if r.step else r.label for r in rows)
-    labels = [style.folded(name, width, lines) for name in named]
-    ax.set_yticks(range(len(rows)), [style.literal(text) for text in labels])
-    for row, text in zip(rows, ax.get_yticklabels(), strict=True):
-        text.set_fontsize(size)
-        if row.name is None:
-            text.set_fontweight("bold")
-    return max(len(line) for text in labels for line in text.split("\n")) * 0.56 * size / 72.0
+    fit, path = self._fit, self.trajectory(alpha, method=method)
+    at, band_of = fit.places(terms, "terms"), band(fit)
+    footer = "; ".join([*baselines([fit]), guarantee([self.privacy])])
+    if path["low"].notna().any():
+        kind = "valid at all sample sizes at once" if band_of == "anytime" else "pointwise"
+        by = "" if band_of is None else f" by {METHODS[band_of].title}"
+        footer = f"{100 * (1 - alpha):.6g}% bands{by}, {kind}; {footer}"
+    names = [": ".join(map(str, label)) for label in fit.labels().to_numpy()]  # of a multinomial fit with the level
+    kept = self.tidy()["reliable"].to_numpy()[at]
+    if not kept.all():
+        footer += f"\n{MARK} don't rely on it: see the notes of the summary"
+    titles = [plain(name) for name in marked([names[j] for j in at], kept)]
+    curves, k, terms_each = [path.iloc[j :: len(names)] for j in at], len(at), len(fit.design.names)
+    levels, of_each = (list(dict.fromkeys(one)) for one in zip(*(divmod(j, terms_each) for j in at), strict=True))
+    crossed = len(levels) > 1 and at == [level * terms_each + j for level in levels for j in of_each]
+    beside = crossed and len(levels) <= 3  # so that each level has a column, and each term a row of one scale
+    columns = 1 if k <= 3 else 2 if k <= 8 else 3
+    if crossed and (beside or len(of_each) in {2, 3}):
+        columns = len(levels if beside else of_each)
+    rows = math.ceil(k / columns)
+    width = {1: 48, 2: 42, 3: 25}[columns]
+    size = (style.COLUMN * min(columns, 2), 2.6 if k == 1 else 0.5 + 1.55 * rows)
+    several, more = isinstance(ax, Sequence | np.ndarray), dict[str, Any]()
+    shape, together = (1, k if several else 1), ax is not None and not several and k > 1
+    if ax is None:
+        titles = [style.folded(name, width, 2) for name in titles]
+        shape, more = (rows, columns), {"sharex": True, "sharey": "row" if beside else False}
+    with style.placed(ax, shape, size, f"{k} terms", title, **more) as grid:
+        axes = grid.T.ravel() if beside else grid.ravel()  # in the order of the coefficients, level by level
+        for i, (name, curve) in enumerate(zip(map(literal, titles), curves, strict=True)):
+            shares = curves if together else curves[i % rows :: rows] if beside and ax is None else [curve]
+            _curve(axes[0 if together else i], curve, i * together, name if together else None, pd.concat(shares))
+            if not together:
+                axes[i].set_title(name, loc="left")
+        if together:
+            axes[0].legend(frameon=False)
+        for spare in axes[k:]:
+            spare.remove()
+        last = axes if ax is not None else grid[-1] if beside else axes[max(k - columns, 0) : k]
+        for panel in last:
+            panel.xaxis.set_tick_params(labelbottom=True, which="both")
+            panel.set_xlabel("records")
+        style.add_footer(axes[min(k, len(axes)) - 1], footer, size[0] / columns if ax is None else None)
+    return axes[:k] if several or (ax is None and k > 1) else cast("Axes", axes[0])
+
+
+def _curve(ax: Any, curve: pd.DataFrame, i: int, label: str | None, shares: pd.DataFrame) -> None:
+    """Draw a curve with its band, and a line at zero if the curves of which one `shares` the scale come near."""
+    n, inks = curve["n"].to_numpy(), style.inks_for(ax)
+    colour = inks[i]
+    ax.set_xscale("log")
+    ax.margins(x=0.0 if len(n) > 1 else None)  # no tick before the first number of people
+    ax.fill_between(n, curve["low"], curve["high"], color=colour, alpha=0.2, linewidth=0)
+    marker = "o" if len(n) == 1 else None
+    dash = style.DASHES[i % len(style.DASHES)]
+    ax.plot(n, curve["estimate"], color=colour, linewidth=1.2, linestyle=dash, marker=marker, markersize=4, label=label)
+    style.log_axis(ax, style.compact, *ax.dataLim.intervalx)
+    # all of the curve, but no more about its end than three times the last band: drawn whole, bands of the beginning,
+    # which are many times wider, would leave nothing to be seen of it
+    values, last = shares[["estimate", "low", "high"]].to_numpy(), shares[shares["n"] == shares["n"].max()]
+    least, most = float(np.nanmin(values)), float(np.nanmax(values))
+    if np.isfinite(bands := last[["low", "high"]].to_numpy()).any():
+        room = 3.0 * float(np.nanmax(bands[:, 1] - bands[:, 0]))
+        least = max(least, float(np.nanmin(last["estimate"])) - room)
+        most = min(most, float(np.nanmax(last["estimate"])) + room)
+    margin = 0.05 * (most - least)
+    least, most = least - margin, most + margin
+    if math.isfinite(least) and least < most:
+        ax.set_ylim(least, most)
+    if least <= 0 <= most:
+        ax.axhline(0, color=inks.grey, linewidth=0.6, linestyle=":", zorder=0)

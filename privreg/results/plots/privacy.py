@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from privreg.errors import InferenceError, OptionError
 from privreg.privacy.budget import Budget, at_least
-from privreg.privacy.conversions import dp_tradeoff
 from privreg.results.plots import style
 from privreg.results.statement import PrivacyStatement
 from privreg.tables import shorten
@@ -29,19 +28,9 @@ def privacy_curve(
 
     Type II against type I error of the best test between any two records of one person (or sets of records, if
     ``max_per_id`` is above 1), and true against false positive rate of the same test, with the true positive rates at
-    1% and 5% marked and printed. A fit without privacy is drawn as no protection and says so.
-
-    Parameters
-    ----------
-    statement : PrivacyStatement, Budget or sequence of them
-        Several are overlaid. A budget in (ε, δ) is drawn as the Gaussian mechanism calibrated to it grants it, and as
-        promised, dotted, if it is alone.
-    labels : sequence of str, optional
-        Names for the legend; the guarantees themselves by default.
-
-    References
-    ----------
-    Dong, Roth & Su (2022), Gaussian differential privacy, section 2.
+    1% and 5%: Dong, Roth & Su (2022), Gaussian differential privacy, section 2. Several statements or budgets are
+    overlaid, called by `labels` or by their guarantees. A budget in (ε, δ) is drawn as the Gaussian mechanism
+    calibrated to it grants it, a fit without privacy as no protection.
     """
     given = list(statement) if isinstance(statement, Sequence) else [statement]
     if not given or not all(isinstance(s, PrivacyStatement | Budget) for s in given):
@@ -53,7 +42,16 @@ def privacy_curve(
     if labels is not None and (isinstance(labels, str) or len(labels) != len(given)):
         count = 1 if isinstance(labels, str) else len(labels)
         raise OptionError(f"{count} labels for {len(given)} guarantees; give a list of one each.")
-    names = [_name(s) for s in given] if labels is None else shorten(map(str, labels), 30)
+    names = [] if labels is None else shorten(map(str, labels), 30)
+    for one in given if labels is None else ():
+        if isinstance(one, PrivacyStatement):
+            more = ", this release alone" if one.budget.private and one.release.number > 1 else ""
+            names.append(one.short + more)
+        elif one.form == "epsilon, delta" and one.private:
+            names.append(f"({one.asked[0]:g}, {one.asked[1]:g})-DP by Gaussian noise")
+        else:
+            pure = f"{at_least(one.epsilon, 4)}-DP (pure)" if one.pure else f"{at_least(one.mu, 4)}-GDP"
+            names.append(pure if one.private else "NOT PRIVATE")
     drawn = [(s if isinstance(s, Budget) else s.total, n) for s, n in zip(given, names, strict=True)]
     one, several = given[0], any(isinstance(s, PrivacyStatement) and s.per_id > 1 for s in given)
     loud = one.loud if isinstance(one, PrivacyStatement) else None if one.private else "NOT PRIVATE"
@@ -78,21 +76,6 @@ def privacy_curve(
     return axes
 
 
-def _name(one: PrivacyStatement | Budget) -> str:
-    if isinstance(one, PrivacyStatement):
-        return one.short + (", this release alone" if one.budget.private and one.release.number > 1 else "")
-    if not one.private:
-        return "NOT PRIVATE"
-    if one.form == "epsilon, delta":
-        return f"({one.asked[0]:g}, {one.asked[1]:g})-DP by Gaussian noise"
-    return f"{at_least(one.epsilon, 4)}-DP (pure)" if one.pure else f"{at_least(one.mu, 4)}-GDP"
-
-
-def _both(shares: NDArray[np.float64]) -> str:
-    """Two shares in words."""
-    return " and ".join(f"{at_least(100 * float(share), 3 if share >= 0.1 else 2)}%" for share in shares)
-
-
 def _draw(axes: NDArray[Any], drawn: list[tuple[Budget, str]]) -> None:
     tradeoff, roc = axes
     inks, corners = style.inks_for(roc), np.array([0.0, 1.0])
@@ -110,16 +93,10 @@ def _draw(axes: NDArray[Any], drawn: list[tuple[Budget, str]]) -> None:
         miss, caught = budget.tradeoff(grid), 1 - budget.tradeoff(np.array(MARKED))
         look = {"color": inks[i], "linewidth": 1.4, "linestyle": style.DASHES[i % len(style.DASHES)], "clip_on": False}
         tradeoff.plot(grid, miss, label=name, **look)
-        roc.plot(grid, 1 - miss, label=f"{name}: {_both(caught)}", **look)
+        shares = " and ".join(f"{at_least(100 * float(p), 3 if p >= 0.1 else 2)}%" for p in caught)
+        roc.plot(grid, 1 - miss, label=f"{name}: {shares}", **look)
         look |= {"linestyle": "none", "marker": style.MARKERS[i % len(style.MARKERS)], "markersize": 4, "zorder": 3}
         roc.plot(MARKED, caught, **look)
-        if budget.form == "epsilon, delta" and len(drawn) == 1:
-            epsilon, delta = budget.asked
-            promised = dp_tradeoff(epsilon, delta, grid)
-            words = _both(1 - dp_tradeoff(epsilon, delta, np.array(MARKED)))
-            label = f"({epsilon:g}, {delta:g})-DP, all that was promised: {words}"
-            for panel, curve in ((tradeoff, promised), (roc, 1 - promised)):
-                panel.plot(grid, curve, color=inks[1], linewidth=0.8, linestyle="--", label=label)
     errors = {"xlabel": "type I error: wrongly accused", "ylabel": "type II error: wrongly cleared"}
     tradeoff.set(**errors, title="Errors the best attacker must make")
     roc.set(xlabel="false positives", ylabel="true positives", title="Successes the best attacker can have")

@@ -192,31 +192,29 @@ def _read(fit: ResultData, restrictions: Any) -> tuple[Array, Array, tuple[str, 
     if isinstance(restrictions, tuple | pd.Index) and all(isinstance(r, str) for r in restrictions):
         restrictions = list(restrictions)
     listed = restrictions if isinstance(restrictions, list) else [restrictions]
-    text, labels = len(listed) > 0 and all(isinstance(r, str) and r for r in listed), tuple[str, ...]()
+    text, asked, labels = (
+        bool(listed) and all(isinstance(r, str) and r for r in listed),
+        restrictions,
+        tuple[str, ...](),
+    )
     if text:
         known = {plain(name): [j] for j, name in enumerate(names)}
         known |= {plain(name): list(at) for name, at in fit.of_terms.items()}
-        alone = listed is not restrictions and plain(restrictions) not in known
-        words = _parts(plain(restrictions), list(known)) if alone else list(map(plain, listed))
-        found = list(map(known.get, words))
-        if None not in found:
-            chosen = list(dict.fromkeys(j for at in found for j in at or ()))
+        alone, asked = listed is not restrictions and plain(restrictions) not in known, list(map(plain, listed))
+        words = _parts(asked[0], list(known)) if alone else asked
+        if all(word in known for word in words):
+            chosen = list(dict.fromkeys(j for word in words for j in known[word]))
             return np.eye(len(names))[chosen], np.zeros(len(chosen)), tuple(names[j] for j in chosen)
         labels = tuple(word.strip() for word in (_parts(restrictions, names) if alone else listed))
+        if any(map(_NUMBER.fullmatch, names)):  # patsy would take them for numbers
+            raise _unreadable(fit, restrictions, "")
     elif isinstance(restrictions, dict):
         labels = tuple(f"{name} = {value}" for name, value in restrictions.items())
+        asked = {plain(str(name)): value for name, value in restrictions.items()}
     given = restrictions[0] if isinstance(restrictions, tuple) and restrictions else restrictions
-    if text and any(map(_NUMBER.fullmatch, names)):  # patsy would take them for numbers
-        raise _unreadable(fit, restrictions, "")
     try:
-        if not isinstance(given, str | list | tuple | dict | np.ndarray) or (
-            isinstance(given, np.ndarray) and np.iscomplexobj(given)
-        ):
+        if not isinstance(given, str | list | tuple | dict | np.ndarray) or np.iscomplexobj(np.asarray(given)):
             raise TypeError  # a table's columns may come in another order than the coefficients
-        if isinstance(restrictions, dict):
-            asked: Any = {plain(name): value for name, value in restrictions.items()}
-        else:
-            asked = list(map(plain, listed)) if text else restrictions
         found = DesignInfo(list(map(plain, names))).linear_constraint(asked)
         matrix, values = np.asarray(found.coefs, np.float64), np.asarray(found.constants, np.float64).reshape(-1)
     except Exception as e:  # patsy's parser raises many kinds; none of them is passed on
@@ -241,11 +239,14 @@ def _unreadable(fit: ResultData, given: str | list[str], reason: str) -> Formula
     words = _WORD.findall(given) if isinstance(given, str) else []
     word = as_named(next((w for w in words if as_named(w, names) not in names), ""), terms)
     why, fix = reason or "it is not a linear equation", f"write it as {names[-1] + ' = 0'!r}."
-    if word in terms:
-        joint = ", ".join(f"{names[j]} = 0" for j in terms[word])
-        every, what = "for all of them ", "several coefficients"
-        every, what = (every, what) if len(terms[word]) > 1 else ("", "one coefficient, which has a level")
-        why, fix = f"{shown(word)} is a term of {what}", f"{every}write {joint!r}."
+    typed = plain_name(given) if isinstance(given, str) else ""
+    calculated = {n: plain_name(n)[2:-1] for n in names if n[:2] == "I(" and plain_name(n) not in typed}
+    if name := next((n for n, inner in calculated.items() if inner in typed), None):
+        why, fix = f"{calculated[name]} is called {name!r} there", f"write '{name} = 0'."
+    elif word in terms:
+        joint, many = ", ".join(f"{names[j]} = 0" for j in terms[word]), len(terms[word]) > 1
+        why = f"{shown(word)} is a term of {'several coefficients' if many else 'one coefficient, which has a level'}"
+        fix = f"{'for all of them ' * many}write {joint!r}."
     elif word:  # a list may be a column by mistake, and is never shown
         turned = next((n for n in (*names, *terms) if factors_of(n) == factors_of(word)), None)
         near = turned or nearest(word, [n for n in (*names, *terms) if ":" in n or ":" not in word])
@@ -260,16 +261,12 @@ def _unreadable(fit: ResultData, given: str | list[str], reason: str) -> Formula
     )
 
 
-def _concerning(notes: Sequence[Diagnostic], matrix: Array) -> tuple[Diagnostic, ...]:
-    """Notes about a coefficient that enters the combinations."""
-    return tuple(note for note in notes if entered(note, matrix).any())
-
-
 def contrast_test(known: Known, restrictions: Any) -> ContrastTest:
     """Test each row of R θ = r on its own; see `PrivateResults.t_test`."""
     matrix, values, labels = _read(known.fit, restrictions)
     joint, ok, pivot = matrix @ known.cov @ matrix.T, along(known.notes, matrix), known.pivot.along(matrix)
-    effect, se, notes = matrix @ known.fit.params, np.sqrt(np.diag(joint)), _concerning(known.notes, matrix)
+    effect, se = matrix @ known.fit.params, np.sqrt(np.diag(joint))
+    notes = tuple(note for note in known.notes if entered(note, matrix).any())
     return ContrastTest(effect, se, pivot, pd.Index(labels), notes, ok, values, joint)
 
 
@@ -294,4 +291,5 @@ def wald_test(known: Known, restrictions: Any, about: str = "") -> WaldTest:
     elif isinstance(pivot, StudentT):
         df = float(pivot.df - q + 1)
         f = statistic * df / (q * pivot.df)
-    return WaldTest(statistic, p, q, pivot.joint_label(q), _concerning(known.notes, matrix), f, df, about)
+    notes = tuple(note for note in known.notes if entered(note, matrix).any())
+    return WaldTest(statistic, p, q, pivot.joint_label(q), notes, f, df, about)

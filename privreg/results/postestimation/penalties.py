@@ -19,7 +19,7 @@ from privreg.results.plots import style
 from privreg.results.plots.style import Axes
 from privreg.results.postestimation.hypothesis import Known, factors_of
 from privreg.results.postestimation.terms import public_row
-from privreg.tables import Paragraph, Part, View, diagnostics, estimates_table, noted, plain, shorten
+from privreg.tables import Paragraph, Part, View, diagnostics, estimates_table, noted, plain
 
 _STEPS: Final = 100  # Penalties of the path
 _SWEEPS: Final = 200
@@ -64,30 +64,12 @@ class Selection(View):
             params, cov = params - params[out] @ gain, cov - cov[:, out] @ gain
             params[out] = cov[out] = cov[:, out] = 0.0
         error = np.sqrt(np.maximum(np.diag(cov), 0.0))
-        kept = error > 0.0
-        error = np.where(kept, error, math.nan)
+        kept, error = error > 0.0, np.where(error > 0.0, error, math.nan)
         half = self.known.pivot.critical(interval_level(alpha)) * error
         columns = {"estimate": np.where(kept, params, 0.0), "std_error": error}
-        columns |= {"conf_low": params - half, "conf_high": params + half}
-        columns |= {"original": self.known.fit.params, "kept": kept}
-        columns["reliable"] = diagnostics.reliable(self.known.notes, len(params))
+        columns |= {"conf_low": params - half, "conf_high": params + half, "original": self.known.fit.params}
+        columns |= {"kept": kept, "reliable": diagnostics.reliable(self.known.notes, len(params))}
         return Frame(columns, index=pd.Index(self.known.fit.names, name="term"))
-
-    def plot(self, *, title: str | None = None, ax: Any = None) -> Axes:
-        """Draw each term's size, √(b' cov⁻¹ b), along the path of penalties; a line marks the chosen one."""
-        with style.drawing(ax, (1.3 * style.COLUMN, style.COLUMN), "penalty of least BIC: dotted", title) as on:
-            inks = style.inks_for(on)
-            for i, (term, at) in enumerate(self.groups.items()):
-                inverse = np.linalg.inv(self.known.cov[np.ix_(at, at)])
-                size = np.sqrt(np.einsum("ij,jk,ik->i", self.path[:, at], inverse, self.path[:, at]))
-                label = style.literal(shorten([term], 24)[0])
-                on.plot(self.penalties, size, style.DASHES[i // 6 % 4], color=inks[i], label=label)
-            on.axvline(self.penalties[self.best], color=inks.grey, linestyle=":")
-            on.set_xscale("log")
-            on.set_xlabel("penalty")
-            on.set_ylabel("size in standard errors")
-            on.legend(frameon=False, fontsize=style.SMALL)
-        return cast("Axes", on)
 
     def _layout(self) -> list[Part]:
         frame = self.frame()
@@ -104,16 +86,13 @@ class Selection(View):
 def select(self: Any, *, method: str | None = None) -> Selection:
     """Choose terms by the adaptive lasso, from the released estimates and their covariance.
 
-    ``kept`` and ``dropped`` terms, ``frame()`` with the smaller model's coefficients, ``plot()`` of the path. A
-    factor's columns are kept or dropped together; the intercept stays, and so do the terms that a kept interaction
-    is made of.
+    ``kept`` and ``dropped`` terms, ``frame()`` with the smaller model's coefficients, ``path`` by ``penalties``. A
+    factor's columns are kept or dropped together; the intercept stays, and so do the terms that a kept interaction is
+    made of.
 
-    Notes
-    -----
-    Minimises (b − θ̂)' V⁻¹ (b − θ̂)/2 + λ Σ_g √d_g ‖b_g‖/‖θ̂_g‖ over b, V the covariance and g a term with d_g
-    columns, each norm in the term's own standard errors; λ has the least (b − θ̂)' V⁻¹ (b − θ̂) + log(n) times the
-    number of coefficients that are kept. Intervals are those of the smaller model as if it had been chosen
-    beforehand: they hold where effects are 0 or large, and are too short otherwise.
+    Minimises (b − θ̂)' V⁻¹ (b − θ̂)/2 + λ Σ_g √d_g ‖b_g‖/‖θ̂_g‖ over b, V the covariance and g a term with d_g columns,
+    each norm in the term's own standard errors; λ has the least (b − θ̂)' V⁻¹ (b − θ̂) + log(n) times the number of
+    coefficients that are kept. Intervals are those of the smaller model as if it had been chosen beforehand.
 
     References
     ----------
@@ -124,18 +103,14 @@ def select(self: Any, *, method: str | None = None) -> Selection:
     groups = {t.name: fit.of_terms[t.name] for t in fit.design.terms if t.name not in style.CONSTANTS}
     if not groups:
         raise InferenceError("the only coefficient is the intercept, which is never dropped.")
-    inverse = known.precision("select")
-    size = {
-        t: float(fit.params[at] @ np.linalg.solve(known.cov[np.ix_(at, at)], fit.params[at]))
-        for t, at in groups.items()
-    }
-    # a term leaves the path at the latest at its own size over its weight, which is √columns/size
-    most = max(s / math.sqrt(len(groups[t])) for t, s in size.items())
-    most *= len(fit.params)
-    penalties = np.geomspace(max(most, 1e-12), max(most, 1e-12) * 1e-5, _STEPS)
-    free = [j for j in range(len(fit.params)) if all(j not in at for at in groups.values())]
-    weights = {t: math.sqrt(len(at)) / max(math.sqrt(size[t]), 1e-300) for t, at in groups.items()}
-    blocks = [(np.array(at), weights[t]) for t, at in groups.items()] + [(np.array(free), 0.0)] * bool(free)
+    inverse, blocks, most = known.precision("select"), _Blocks(), 1e-12 / len(fit.params)
+    for at in groups.values():
+        size = float(fit.params[at] @ np.linalg.solve(known.cov[np.ix_(at, at)], fit.params[at]))
+        blocks.append((np.array(at), math.sqrt(len(at)) / max(math.sqrt(size), 1e-300)))
+        most = max(most, size / math.sqrt(len(at)))  # the latest that a term leaves the path: its size over its weight
+    free = sorted({*range(len(fit.params))} - {j for at in groups.values() for j in at})
+    blocks += [(np.array(free), 0.0)] * bool(free)
+    penalties = np.geomspace(most * len(fit.params), most * len(fit.params) * 1e-5, _STEPS)
     # in c = L' b, with L L' = A_gg of each term, a term's columns are orthonormal: the choice then depends neither on
     # units nor on which level of a factor is the reference, and each block has its minimum in closed form
     there, back = np.zeros_like(inverse), np.zeros_like(inverse)
@@ -164,6 +139,12 @@ def _lasso(target: Array, a: Array, blocks: _Blocks, penalty: float, start: Arra
     with a step of Newton's on the terms that are not 0, without which collinear ones take thousands of sweeps.
     """
     c = start.copy()
+
+    def rises(far: Array) -> float:
+        """Rise of the criterion after a step."""
+        longer = sum(w * (np.linalg.norm(c[at] + far[at]) - np.linalg.norm(c[at])) for at, w in blocks)
+        return float(far @ a @ (c - target + 0.5 * far) + penalty * longer)
+
     for _ in range(_SWEEPS):
         before, gradient = c.copy(), a @ (c - target)  # anew: rounding doesn't add up
         for at, weight in blocks:
@@ -175,27 +156,16 @@ def _lasso(target: Array, a: Array, blocks: _Blocks, penalty: float, start: Arra
         moved = c - before
         if float(moved @ a @ moved) < _NEAR:
             break
-        c = _newton(target, a, blocks, penalty, c)
+        # Newton's: to the minimum of the second-order expansion over what is not 0, halved until it descends
+        slope, bend, step, on = a @ (c - target), a.copy(), np.zeros(len(c)), np.flatnonzero(c)
+        for at, weight in blocks:
+            if weight and (length := float(np.linalg.norm(c[at]))) > 0.0:
+                slope[at] += penalty * weight * c[at] / length
+                turn = np.eye(len(at)) - np.outer(c[at], c[at]) / length**2
+                bend[np.ix_(at, at)] += penalty * weight * turn / length
+        step[on] = np.linalg.solve(bend[np.ix_(on, on)], -slope[on])
+        c = next((c + by * step for by in 0.5 ** np.arange(8.0) if rises(by * step) < 0.0), c)
     return c
-
-
-def _newton(target: Array, a: Array, blocks: _Blocks, penalty: float, c: Array) -> Array:
-    """Step to the minimum of the criterion's second-order expansion over what is not 0, halved until it descends."""
-    slope, bend, step = a @ (c - target), a.copy(), np.zeros(len(c))
-    for at, weight in blocks:
-        if weight and (length := float(np.linalg.norm(c[at]))) > 0.0:
-            slope[at] += penalty * weight * c[at] / length
-            bend[np.ix_(at, at)] += penalty * weight * (np.eye(len(at)) - np.outer(c[at], c[at]) / length**2) / length
-    on = np.flatnonzero(c)
-    step[on] = np.linalg.solve(bend[np.ix_(on, on)], -slope[on])
-
-    def rises(by: float) -> float:
-        """Rise of the criterion after a part of the step."""
-        far = by * step
-        longer = sum(w * (np.linalg.norm(c[at] + far[at]) - np.linalg.norm(c[at])) for at, w in blocks)
-        return float(far @ a @ (c - target + 0.5 * far) + penalty * longer)
-
-    return next((c + by * step for by in 0.5 ** np.arange(8.0) if rises(by) < 0.0), c)
 
 
 _GRID: Final = 101  # Points of a curve, over the declared bounds
@@ -219,10 +189,7 @@ class Smooth(View):
     reliable: bool
 
     def frame(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Points of the curve.
-
-        Index: the covariate; effect, std_error, conf_low, conf_high, unpenalised.
-        """
+        """Points of the curve; index: the covariate; effect, std_error, conf_low, conf_high, unpenalised."""
         half = self.known.pivot.critical(interval_level(alpha)) * self.error
         columns = {"effect": self.effect, "std_error": self.error, "conf_low": self.effect - half}
         columns |= {"conf_high": self.effect + half, "unpenalised": self.raw}
@@ -258,11 +225,9 @@ class Smooth(View):
 def smooth(self: Any, term: str | None = None, *, method: str | None = None) -> Smooth:
     """Smooth the curve of a spline, a term or its covariate, by a penalty on its roughness.
 
-    ``frame()`` and ``plot()`` of the Smooth have the curve over the declared bounds, with pointwise bands, and
-    ``edf`` its effective number of coefficients.
-
-    The penalty is λ ∫ f″², with λ of the largest marginal likelihood of θ̂ ~ N(θ, V) under the prior of which it is
-    the logarithm (REML). Bands are of that posterior; they hold on average along the curve (Nychka 1988, JASA 83,
+    ``frame()`` and ``plot()`` of the Smooth have the curve over the declared bounds, with pointwise bands, and ``edf``
+    its effective number of coefficients. The penalty is λ ∫ f″², with λ of the largest marginal likelihood of θ̂ ~ N(θ,
+    V) under the prior of which it is the logarithm (REML); bands are of that posterior (Nychka 1988, JASA 83,
     1134-1143).
     """
     from scipy.optimize import brute

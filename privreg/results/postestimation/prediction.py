@@ -13,31 +13,27 @@ from scipy.special import expit, logsumexp
 
 from privreg.base.arrays import Array
 from privreg.collector.inference.pivots import Pivot
-from privreg.errors import OptionError, choose, interval_level, warn
-from privreg.families.family import Family
+from privreg.errors import OptionError, choose, interval_level
 from privreg.families.logistic import class_shares
 from privreg.options.unknown import all_known_arguments
-from privreg.results.data import Frame, ResultData
-from privreg.results.postestimation.hazards import survival
+from privreg.results.data import Frame
+from privreg.results.postestimation.hazards import HazardPrediction, survival
 from privreg.results.postestimation.hypothesis import Known
 from privreg.tables import Part, View, estimates_table, noted
 from privreg.tables.diagnostics import Diagnostic, along
 
 
-def check_which(which: str, family: Family) -> str:
-    """Return `which` if `family` has such predictions."""
-    if family.scoring.classed or (family.response == "binary" and family.link in {"logit", "margin"}):
-        return choose("which", which, ("mean", "linear", "class"))
-    if isinstance(which, str) and which == "class":  # an NA would not compare
+def predicted(self: Any, exog: Any, which: str) -> pd.Series | pd.DataFrame:
+    """Predictions of results at new rows; see `PrivateResults.predict`."""
+    fit, family = self._fit, self._fit.family
+    classed = family.scoring.classed or (family.response == "binary" and family.link in {"logit", "margin"})
+    if not classed and isinstance(which, str) and which == "class":  # an NA would not compare
         raise OptionError(
             f"which='class' needs a family of classes, such as Logistic(), Multinomial() or Hinge(), and this is "
             f"{family!r}; choose one of 'mean', 'linear'."
         )
-    return choose("which", which, ("mean", "linear"))
-
-
-def predicted(fit: ResultData, x: Array, offset: Array, index: pd.Index, which: str) -> pd.Series | pd.DataFrame:
-    """Predictions at rows `x`, shape (n, p); see `PrivateResults.predict`."""
+    which = choose("which", which, ("mean", "linear", *["class"] * classed))
+    x, offset, index = self._exog(exog, "predict")
     if fit.cuts:
         eta = (x @ fit.params + offset).reshape(-1, len(fit.cuts))
         shown = eta if which == "linear" else survival(fit, eta)
@@ -45,8 +41,8 @@ def predicted(fit: ResultData, x: Array, offset: Array, index: pd.Index, which: 
     if which == "linear" and not fit.levels:
         return pd.Series(fit.slopes(x) @ fit.params + offset, index=index)
     eta = fit.predictors(x, offset)
-    if fit.family.scoring.classed:
-        eta = fit.family.scoring.log_odds(eta)
+    if family.scoring.classed:
+        eta = family.scoring.log_odds(eta)
     if which == "class":
         etas, levels = _with_baseline(eta), fit.design.endog_levels
         values = pd.Index([0, 1] if levels is None else list(levels))
@@ -55,16 +51,30 @@ def predicted(fit: ResultData, x: Array, offset: Array, index: pd.Index, which: 
     if fit.classes:
         shown, levels = (eta, fit.levels[1:]) if which == "linear" else (class_shares(eta), fit.classes)
         return pd.DataFrame(shown, index=index, columns=pd.Index(levels, name=fit.design.endog_name))
-    return pd.Series(fit.family.inverse_link(x @ fit.params + offset), index=index)
+    return pd.Series(family.inverse_link(x @ fit.params + offset), index=index)
 
 
-def with_errors(known: Known, x: Array, offset: Array, index: pd.Index) -> Prediction:
-    """Predictions with their errors at rows `x`, shape (n, p); see `PrivateResults.get_prediction`.
+def get_prediction(self: Any, exog: Any = None, *, method: str | None = None) -> Prediction | HazardPrediction:
+    """Predictions with standard errors and confidence intervals of the mean.
 
-    Errors of K classes are those of the logits of their probabilities. That of class l is η_l − log Σ exp η over the
-    others, so its gradient is 1 at η_l and minus the others' probabilities given that it isn't l: nothing is divided by
-    a probability near 0.
+    A Prediction: predicted_mean, se_mean, conf_int(alpha), summary_frame(alpha), notes (which take limits back); "mean"
+    is what :meth:`predict` gives. Limits are those of the linear predictor through the inverse link. Of a multinomial
+    fit, or of levels in order, probabilities, rows by levels; the frame is long, one line for each row and level, and
+    limits are those of the logit of each probability, so that they stay in (0, 1). A HazardPrediction of a fit of
+    ``Surv()``, see :meth:`hazards`.
+
+    Predictions for private rows are not protected; see :meth:`predict`. There are no prediction intervals of single
+    responses, which need their spread; fits with ``Quantile(0.025)`` and ``Quantile(0.975)``, two more releases,
+    estimate such limits.
     """
+    # Errors of K classes are those of the logits of their probabilities. That of class l is η_l − log Σ exp η over the
+    # others, so its gradient is 1 at η_l and minus the others' probabilities given that it isn't l: nothing is divided
+    # by a probability near 0.
+    if self._fit.cuts:
+        made: HazardPrediction = self.hazards(exog, method=method)
+        return made
+    x, offset, index = self._exog(exog, "get_prediction")
+    known: Known = self._known(method, "get_prediction")
     fit, eta = known.fit, known.fit.predictors(x, offset)
     if not fit.classes:
         eta, se, back = eta[:, 0], known.errors(x), fit.family.inverse_link
@@ -94,24 +104,6 @@ def with_errors(known: Known, x: Array, offset: Array, index: pd.Index) -> Predi
 def _with_baseline(linear: Array) -> Array:
     """Linear predictors of all classes, shape (n, k + 1): the first class's is 0."""
     return np.column_stack([np.zeros(len(linear)), linear])
-
-
-def note_outside(fit: ResultData, new: Any, where: str) -> None:
-    """Warn of new rows that are outside bounds or can't be read: by column, without values or how many."""
-    schema, said = fit.design.schema, list[str]()
-    if unread := fit.design.unread(new):
-        kinds = (schema.levels, "declared level"), (schema.dates, "date such as 2020-12-31")
-        which = {c: next((what for of, what in kinds if c in of), "number") for c in unread}
-        each = [f"{', '.join(c for c in which if which[c] == w)}: not a {w}" for w in dict.fromkeys(which.values())]
-        said = [f"hold values that can't be read, and are NaN ({'; '.join(each)}). Write values as they were declared."]
-    if names := fit.design.outside(new):
-        listed = ", ".join("{} ({} to {})".format(n, *schema.bounds_text(n)) for n in names)
-        said += [
-            f"are outside the declared bounds of {listed}. The fit clamped what was outside and {where}() doesn't, so "
-            "predictions there extrapolate."
-        ]
-    for text in said:
-        warn(f"{where}(): new rows {text}")
 
 
 SHOWN: Final = 30  # Lines of a printed table of predictions; summary_frame() has them all

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -13,13 +12,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
-from privreg.errors import InferenceError, OptionError, as_named, choose, interval_level
+from privreg.errors import InferenceError, OptionError, as_named, choose, flag, interval_level
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame, ResultData
 from privreg.results.plots.style import CONSTANTS
 from privreg.results.postestimation.hypothesis import (
     ContrastTest,
-    Known,
     contrast_test,
     factors_of,
     wald_test,
@@ -62,44 +60,55 @@ class TermTests(View):
         return [Table(names, head, rows, title), *noted(self.notes)]
 
 
-def _marginal(names: Sequence[str]) -> list[Diagnostic]:
-    """Meaning of a test of a term that is part of an interaction too."""
-    products = [name for name in names if len(factors_of(name)) > 1]
-    within = {
-        name: inside
-        for name in names
-        if name not in CONSTANTS and (inside := [p for p in products if {*factors_of(name)} < {*factors_of(p)}])
-    }
-    if not within:
-        return []
-    interactions = dict.fromkeys(p for inside in within.values() for p in inside)
-    are, each = ("are", "each") if len(within) > 1 else ("is", "it")
-    said = (
-        f"{', '.join(within)} {are} in {', '.join(interactions)} too: {each} is tested where the columns that multiply "
-        "it are 0, those of a factor at its reference level; get_prediction(new) has means elsewhere"
-    )
-    return [Diagnostic("marginal", said)]
+def wald_test_terms(self: Any, *, skip_single: bool = False, method: str | None = None) -> TermTests:
+    """Test each term jointly, given all others; with `skip_single` those of several coefficients.
 
-
-def term_tests(known: Known, *, skip_single: bool) -> TermTests:
-    """Test each term jointly, given all others; see `PrivateResults.wald_test_terms`."""
-    fit, kept = known.fit, diagnostics.reliable(known.notes, len(known.fit.names))
-    each, rows, failed = known._replace(notes=()), dict[str, tuple[Any, ...]](), list[Diagnostic]()
+    ``table`` of the TermTests has a line a term: statistic, pvalue, df_constraint, fvalue, df_denom, reliable. Of a
+    multinomial fit a term is tested over all levels of the response together.
+    """
+    known, fit, single = self._known(method, "wald_test_terms"), self._fit, not flag("skip_single", skip_single)
+    kept, each, failed = diagnostics.reliable(known.notes, len(fit.names)), known._replace(notes=()), list[Diagnostic]()
+    rows = dict[str, tuple[Any, ...]]()
     for term, at in ((t.name, fit.of_terms[t.name]) for t in fit.design.terms):
-        if skip_single and len(at) == 1:
-            continue
-        found = (math.nan, math.nan, len(at), math.nan, math.nan)
-        try:
-            t = wald_test(each, np.eye(len(fit.names))[at])
-            found = (t.statistic, t.pvalue, t.df_num, t.fvalue, t.df_denom)
-        except InferenceError as e:
-            failed.append(Diagnostic("remark", f"{term}: {str(e).rstrip('.')}"))
-        rows[term] = (*found, bool(kept[at].all()))
+        if single or len(at) > 1:
+            found = (math.nan, math.nan, len(at), math.nan, math.nan)
+            try:
+                t = wald_test(each, np.eye(len(fit.names))[at])
+                found = (t.statistic, t.pvalue, t.df_num, t.fvalue, t.df_denom)
+            except InferenceError as e:
+                failed.append(Diagnostic("remark", f"{term}: {str(e).rstrip('.')}"))
+            rows[term] = (*found, bool(kept[at].all()))
     if not rows:
         raise OptionError("no term has several coefficients; leave out skip_single=True to test each of them.")
     names = ["statistic", "pvalue", "df_constraint", "fvalue", "df_denom", "reliable"]
     table = Frame(pd.DataFrame.from_dict(rows, orient="index", columns=names).rename_axis("term"))
-    return TermTests(table, known.pivot.label, (*known.notes, *_marginal(list(rows)), *failed))
+    products = [name for name in rows if len(factors_of(name)) > 1]
+    within = {
+        name: inside
+        for name in rows
+        if name not in CONSTANTS and (inside := [p for p in products if {*factors_of(name)} < {*factors_of(p)}])
+    }
+    if within:
+        are, one = ("are", "each") if len(within) > 1 else ("is", "it")
+        interactions = dict.fromkeys(p for inside in within.values() for p in inside)
+        said = (
+            f"{', '.join(within)} {are} in {', '.join(interactions)} too: {one} is tested where the columns that "
+            "multiply it are 0, those of a factor at its reference level; get_prediction(new) has means elsewhere"
+        )
+        failed.insert(0, Diagnostic("marginal", said))
+    return TermTests(table, known.pivot.label, (*known.notes, *failed))
+
+
+def anova(self: Any, *, method: str | None = None) -> pd.DataFrame:
+    """Test each term but the intercept, given all others (type III by the Wald test).
+
+    One line a term, its name as index: df, df_denom, chi2 (the Wald statistic), F, PR(>F), reliable (whether no note of
+    the summary takes a coefficient of it back). df_denom is infinite under normal limits and Hotelling's under
+    Student's t; it and F are NaN under distributions that are no F, whose p-values are exact all the same. There are no
+    sums of squares, which would need every residual. With interactions a test of a main effect depends on how factors
+    are coded; `privreg.anova` tests nested fits.
+    """
+    return wald_test_terms(self, method=method).anova()
 
 
 ADJUSTMENTS: Final = {
@@ -131,10 +140,9 @@ class PairwiseTests(View):
 
     @property
     def result_frame(self) -> pd.DataFrame:
-        """Frame of statsmodels' `t_test_pairwise`: summary_frame() of the tests, pvalue-METHOD, reject-METHOD.
+        """Frame of statsmodels' `t_test_pairwise`: tests by summary_frame(), pvalue-METHOD, reject-METHOD, reliable.
 
-        The last column, reliable, says whether no note takes a difference back. The limits are those of each difference
-        alone; ``tests.conf_int(simultaneous=True)`` has wider ones.
+        The limits are those of each difference alone; ``tests.conf_int(simultaneous=True)`` has wider ones.
         """
         frame, adjusted = self.tests.summary_frame(self.alpha), {"pvalue": self.pvalue_adjusted, "reject": self.reject}
         more = {f"{name}-{self.method}": values for name, values in adjusted.items()}
@@ -151,58 +159,39 @@ class PairwiseTests(View):
         return [replace(table, head=[*table.head[:3], f"P {self.method}", *table.head[4:]]), *noted(tests.notes)]
 
 
-def factor_of(fit: ResultData, factor: Any) -> str:
-    """Column of a factor of the model, given by its name or by that of its term; None is the only one.
-    Raises OptionError if it is no such factor; the message lists those there are.
-    """
-    design = fit.design
-    known = [c for c in dict.fromkeys(c for t in design.terms for c in t.reads) if c in design.schema.levels]
-    terms = {**{f"C({c})": c for c in known}, **{t.name: t.reads[0] for t in design.terms if t.levels}}
-    named = as_named(factor, (*terms, *known)) if isinstance(factor, str) else None
-    if named in terms or named in known:
-        return str(terms.get(str(named), named))
-    if not known:
-        raise OptionError(
-            "this model has no factor whose levels could be compared; declare one by levels= and name it in a formula. "
-            "get_prediction(new) has means at values of numbers."
-        )
-    if factor is None:
-        if len(known) > 1:
-            raise OptionError(f"this model has several factors; name one of {', '.join(map(repr, known))}.")
-        return str(known[0])
-    numbers = [c for t in design.terms for c in t.reads if c not in known]
-    if isinstance(factor, str) and factor in numbers:
-        raise OptionError(
-            f"{factor!r} is a number and has no levels; t_test({factor!r}) tests its slope, and get_prediction(new) "
-            "has means at values of it, given a row of public values for each. Factors are "
-            f"{', '.join(map(repr, known))}."
-        )
-    return str(choose("the factor", factor, known))
-
-
 def t_test_pairwise(
     self: Any, term_name: str | None = None, method: str = "holm", *, alpha: float = 0.05, inference: str | None = None
 ) -> PairwiseTests:
     """Test the differences between every two levels of a factor, by its coefficients.
 
-    ``result_frame`` as in statsmodels; pvalue, pvalue_adjusted, reject. Differences are later less earlier level,
-    in the order of declaration.
-
-    Parameters
-    ----------
-    term_name : str, optional
-        The factor's column or term: "region" or "C(region)"; of a model with one factor it may be left out.
-    method : str
-        How p-values are adjusted for the number of differences, as in statsmodels' `multipletests`: "holm"
-        (default), "bonferroni", "sidak", "holm-sidak" ("hs"), "simes-hochberg", "hommel", "fdr_bh", "fdr_by",
-        "fdr_tsbh" or "fdr_tsbky". Holm's holds whatever the tests have to do with each other.
-    alpha : float
-        Probability of a false rejection, and one minus the level of the limits.
-    inference : str, optional
-        An inference method of this fit, which is called method elsewhere.
+    ``result_frame`` as in statsmodels; pvalue, pvalue_adjusted, reject. Differences are later less earlier level, in
+    the order of declaration. `term_name` is the factor's column or term, "region" or "C(region)"; of a model with one
+    factor it may be left out. `method` says how p-values are adjusted for the number of differences, as in statsmodels'
+    `multipletests`; Holm's holds whatever the tests have to do with each other. `alpha` is the probability of a false
+    rejection, and one minus the level of the limits; `inference` an inference method of this fit, which is called
+    method elsewhere.
     """
     known, fit = self._known(inference, "t_test_pairwise"), self._fit
-    column, short = factor_of(fit, term_name), {s: name for name, s in ADJUSTMENTS.items()}
+    read = list(dict.fromkeys(c for t in fit.design.terms for c in t.reads))
+    factors = [c for c in read if c in fit.design.schema.levels]
+    called = {**{f"C({c})": c for c in factors}, **{t.name: t.reads[0] for t in fit.design.terms if t.levels}}
+    named = as_named(term_name, (*called, *factors)) if isinstance(term_name, str) else None
+    if not factors:
+        raise OptionError(
+            "this model has no factor whose levels could be compared; declare one by levels= and name it in a formula. "
+            "get_prediction(new) has means at values of numbers."
+        )
+    if term_name is None and len(factors) > 1:
+        raise OptionError(f"this model has several factors; name one of {', '.join(map(repr, factors))}.")
+    if named in read and named not in factors:
+        raise OptionError(
+            f"{named!r} is a number and has no levels; t_test({named!r}) tests its slope, and get_prediction(new) has "
+            f"means at values of it, of a public row for each. Factors are {', '.join(map(repr, factors))}."
+        )
+    column = factors[0] if term_name is None else called.get(named or "", named or "")
+    if column not in factors:
+        choose("the factor", term_name, factors)
+    short = {s: name for name, s in ADJUSTMENTS.items()}
     how = short.get(method) if isinstance(method, str) else None
     how = how or choose("method", method, tuple(ADJUSTMENTS))
     term = next((t for t in fit.design.terms if t.levels and t.reads == (column,)), None)
@@ -221,12 +210,12 @@ def t_test_pairwise(
             labels.append(f"{response}: " * bool(response) + f"{term.levels[j]}-{term.levels[i]}")
     tests = contrast_test(known, np.array(rows))
     title, notes = f"Differences between levels of {column}", tests.notes
-    more = [t for t in fit.design.terms if column in t.reads and t.name != term.name]
-    if more:
-        title += f" {_where(fit, column, more)}"
-        by = ", ".join(_partners(column, more))
-        said = f"{column} is in {', '.join(t.name for t in more)} too: its differences depend on {by}; "
-        said += f"marginaleffects.avg_comparisons(res.for_marginaleffects(), variables={column!r}) averages them"
+    if more := [t.name for t in fit.design.terms if column in t.reads and t.name != term.name]:
+        said = (
+            f"{column} is in {', '.join(more)} too: these are its differences where columns that multiply it are 0, "
+            "a factor at its reference level, or on average over its levels if their codes sum to 0; "
+            f"marginaleffects.avg_comparisons(res.for_marginaleffects(), variables={column!r}) averages them"
+        )
         notes = (*notes, Diagnostic("remark", said))
     from statsmodels.stats.multitest import multipletests  # slow to import
 
@@ -237,34 +226,11 @@ def t_test_pairwise(
     return PairwiseTests(replace(tests, index=pd.Index(labels), notes=notes), how, level, title, adjusted, reject)
 
 
-def _partners(column: str, terms: Sequence[Any]) -> list[str]:
-    """Columns that a factor is multiplied by in some terms."""
-    return [c for c in dict.fromkeys(c for t in terms for c in t.reads) if c != column]
-
-
-def _where(fit: ResultData, column: str, terms: Sequence[Any]) -> str:
-    """At which values of the columns it is multiplied by a factor's coefficients are its levels' differences."""
-    at, over = list[str](), list[str]()
-    for name in _partners(column, terms):
-        main = next((t for t in fit.design.terms if t.levels and t.reads == (name,)), None)
-        if name not in fit.design.schema.levels and all(name in t.name.split(":") for t in terms if name in t.reads):
-            at.append(f"{name} = 0")
-        elif main is not None and main.reference is not None:
-            at.append(f"{name} = {main.reference}")
-        elif main is not None and np.allclose(main.coding.mean(axis=0), 0.0):
-            over.append(name)
-        else:
-            return f"where what {column} is multiplied by is 0"
-    said = [f"at {', '.join(at)}"] * bool(at) + [f"averaged over levels of {', '.join(over)}"] * bool(over)
-    return ", ".join(said)
-
-
 def reference_grid(self: Any) -> pd.DataFrame:
     """Covariates from what is declared: all combinations of factors' levels, numbers at the middle of their bounds.
 
-    Public rows for `PrivateResults.predict` and `design_matrix`. Marginal means are those of the library
-    marginaleffects, ``avg_predictions(res.for_marginaleffects(), by="region")``. An OptionError if a number's scale
-    is private, or there are more than 10,000 combinations.
+    Public rows for `PrivateResults.predict`, `design_matrix` and `for_marginaleffects`. An OptionError if a number's
+    scale is private, or there are more than 10,000 combinations.
     """
     design, row = self._fit.design, public_row(self._fit)
     levels = design.schema.levels

@@ -1,5 +1,5 @@
 """Results of several fits together.
 
-`comparison` puts them side by side; of what `gathered` reads, `meta` pools estimates of fits to different people, or
-draws them towards each other.
+`comparison` puts them side by side; `meta` pools estimates of fits to different people, or draws them towards each
+other.
 """

@@ -13,12 +13,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.collector.inference.methods import METHODS
-from privreg.errors import OptionError, interval_level
+from privreg.errors import OptionError, interval_level, whole
 from privreg.families.family import check_ratios
 from privreg.options.unknown import all_known_arguments, known_arguments
 from privreg.privacy.ledger import compose, within
-from privreg.results.base import Results
-from privreg.results.data import Frame, ResultData, of_results
+from privreg.results.data import Frame, of_results
 from privreg.results.plots.coefficients import Side, plot_coef
 from privreg.results.plots.style import Axes
 from privreg.results.postestimation.hypothesis import WaldTest, wald_test
@@ -33,40 +32,31 @@ def compare(
     names: Sequence[str] | None = None,
     alpha: float = 0.05,
     exponentiate: bool = False,
+    digits: int | None = None,
 ) -> Comparison:
     """Put results side by side, with the budget they use up together.
 
-    Parameters
-    ----------
-    results : sequence of PrivateResults, mapping of str to PrivateResults, or PrivateResults
-        One or more, with their names as keys of a mapping; ``compare(res1, res2)`` is ``compare([res1, res2])``. After
-        them come results of other libraries, such as statsmodels', to *public* data, if there are any: whatever has
-        params, bse, pvalues, nobs and conf_int(). They are labelled "not private" and are in no budget.
-    names : sequence of str, optional
-        Names of the results; "(1)", "(2)", … by default.
-    exponentiate : bool
-        Show exp(estimate) with its limits in place of the estimate with its standard error; see `PrivateResults.tidy`.
+    ``compare(res1, res2)`` is ``compare([res1, res2])``; `names`, or the keys of a mapping, are by default "(1)",
+    "(2)", …. `exponentiate` shows exp(estimate) with its limits in place of the estimate with its standard error, see
+    `PrivateResults.tidy`. `digits` are decimals of all numbers; by default two figures of the least standard error are
+    shown.
     """
     if isinstance(results, Mapping) and not more:
         names, results = list(results) if names is None else names, list(results.values())
-    if isinstance(results, PrivateResults) or is_public(results):  # of another library one may come first
+    if isinstance(results, PrivateResults):
         results = [results, *more]
     elif more or not isinstance(results, Sequence) or not results:
         raise OptionError("compare() takes one or more results, such as compare([res1, res2]).")
     for i, r in enumerate(results, 1):
-        if not isinstance(r, PrivateResults) and not is_public(r):
+        if not isinstance(r, PrivateResults):
             raise OptionError(
-                f"item {i} is of type {type(r).__name__}, not results; compare what fit() returns. Beside it may stand "
-                "what has params (one a name), bse, pvalues, nobs and conf_int(), as statsmodels' results have."
+                f"item {i} is of type {type(r).__name__}, not results; compare what fit() returns. Beside results of "
+                "other libraries statsmodels.iolib.summary2.summary_col shows it."
             )
-    labels = labelled(names, len(results))
-    private = {name: r for name, r in zip(labels, results, strict=True) if isinstance(r, PrivateResults)}
-    if not private:
-        raise OptionError("none of these results is private; statsmodels.iolib.summary2.summary_col shows such.")
-    for r in private.values() if exponentiate else ():
-        check_ratios(r.family, r._fit.design.endog_name)
-    public = tuple((name, r) for name, r in zip(labels, results, strict=True) if name not in private)
-    return Comparison(tuple(private.values()), tuple(private), interval_level(alpha), bool(exponentiate), public)
+        if exponentiate:
+            check_ratios(r.family, r._fit.design.endog_name)
+    digits, labels = None if digits is None else whole("digits", digits, 0, 15), labelled(names, len(results))
+    return Comparison(tuple(results), tuple(labels), interval_level(alpha), bool(exponentiate), digits)
 
 
 def labelled(names: Any, count: int) -> list[str]:
@@ -104,12 +94,6 @@ def references(results: Iterable[tuple[str, Any]]) -> dict[str, dict[Any, str]]:
     return {column: by for column, by in found.items() if len(by) > 1}
 
 
-def is_public(r: Any) -> bool:
-    """True if these are estimates of another library, one a name."""
-    known = all(hasattr(r, name) for name in ("params", "bse", "pvalues", "nobs", "conf_int"))
-    return known and not isinstance(r, Results) and np.ndim(r.params) == 1
-
-
 def targets(results: Sequence[Any]) -> list[str]:
     """Reasons why fits estimate different numbers where models are wrong, in words; of one fit nothing."""
     families = [r._fit.family for r in results]
@@ -130,15 +114,6 @@ def targets(results: Sequence[Any]) -> list[str]:
     return []
 
 
-def public_table(r: Any, alpha: float) -> pd.DataFrame:
-    """Estimates of another library by term, under the headings of `PrivateResults.tidy`."""
-    names = r.params.index if isinstance(r.params, pd.Series) else r.model.exog_names
-    estimate, error, p = (np.asarray(v, dtype=np.float64) for v in (r.params, r.bse, r.pvalues))
-    limits = dict(zip(("conf_low", "conf_high"), np.asarray(r.conf_int(alpha), dtype=np.float64).T, strict=True))
-    columns = {"estimate": estimate, "std_error": error, "statistic": estimate / error, "p_value": p, **limits}
-    return pd.DataFrame(columns, index=pd.Index(map(str, names), name="term")).assign(reliable=True)
-
-
 @all_known_arguments
 @dataclass(frozen=True, repr=False)
 class Comparison(View):
@@ -148,15 +123,14 @@ class Comparison(View):
     names: tuple[str, ...]
     alpha: float
     exponentiate: bool
-    public: tuple[tuple[str, Any], ...] = ()  # Results of other libraries, by name
+    digits: int | None = None  # Decimals
 
     @property
     def total_mu(self) -> float:
         """GDP parameter per person of all these results together; ``inf`` if one is not private.
 
-        Holds for people who are in all of them. A result that is listed twice, or with several of its methods, is one
-        release, and so are several results along one stream: they are made of the same reports. After saving and
-        loading nothing tells that they are, and they count as several.
+        Holds for people who are in all of them. Results of the same reports, as with several methods or along one
+        stream, are one release; after saving and loading nothing tells that they are, and they count as several.
         """
         return compose(self._releases().values())
 
@@ -174,13 +148,9 @@ class Comparison(View):
         """
         with np.errstate(over="ignore"):  # exp of an intercept in large units is infinite
             tidy = [(r._fit, r.tidy(self.exponentiate, alpha=self.alpha)) for r in self.results]
-            tables = [fit.flat(table).set_index("term") for fit, table in tidy]
-            for table in (public_table(r, self.alpha) for _, r in self.public):
-                shown = ["estimate", "conf_low", "conf_high"]
-                tables.append(table.assign(**{c: np.exp(table[c]) for c in shown}) if self.exponentiate else table)
-        tables = alike(tables)[0]
+        tables = alike([fit.flat(table).set_index("term") for fit, table in tidy])[0]
         order = dict.fromkeys(t for table in tables for t in table.index)
-        both = pd.concat(tables, axis=1, keys=[*self.names, *dict(self.public)], names=["result", "quantity"])
+        both = pd.concat(tables, axis=1, keys=list(self.names), names=["result", "quantity"])
         return Frame(both.reindex(pd.Index(list(order), name="term")))
 
     def plot(
@@ -190,50 +160,36 @@ class Comparison(View):
 
         An array if the results have several units.
         """
-        names = [*self.names, *(f"{name} (not private)" for name, _ in self.public)]
-        side = Side(self.results, names, [public_table(r, self.alpha) for _, r in self.public])
+        side = Side(self.results, self.names)
         ratios = self.exponentiate if exponentiate is None else exponentiate
         return plot_coef(side, alpha=self.alpha, intercept=intercept, scaled=scaled, exponentiate=ratios, ax=ax)
 
     def _layout(self) -> list[Part]:
-        frame = self.frame()
-        names = [*self.names, *dict(self.public)]
-        columns = [self._column(cast("pd.DataFrame", frame[name])) for name in names]
-        rows = list(zip(*columns, strict=True))
-        head = [*self.names, *(f"{name}, not private" for name, _ in self.public)]
-        table = Table(
-            [str(t) for t in frame.index], head, rows, "Private Online Regressions Compared", facts=self._facts()
-        )
-        return [table, Paragraph("\n".join(self._notes()))]
-
-    def _column(self, table: pd.DataFrame) -> list[str]:
-        """Estimates of a result, marked where not to be relied on, and what stands below them; "" where it has none."""
-        there = table[table["estimate"].notna()]
-        numbers = ("estimate", "std_error", "conf_low", "conf_high")
-        shown, out = formatted(there[[k for k in numbers if k in there]]), dict.fromkeys(table.index, "")
-        for i, (term, reliable) in enumerate(zip(there.index, there["reliable"], strict=True)):
-            out[term] = shown["estimate"][i] + (MARK if reliable == 0 else "")
-            if shown.get("std_error", ["nan"] * len(there))[i] != "nan":
-                limits = f"[{shown['conf_low'][i]}, {shown['conf_high'][i]}]"
-                out[term] += f"\n{limits}" if self.exponentiate else f"\n({shown['std_error'][i]})"
-        return list(out.values())
-
-    def _facts(self) -> list[tuple[str, list[str]]]:
-        """Rows below the coefficients."""
-        rows = ("Dep. variable", "n", "Family", "Baseline", "Tuning", "Inference", "Budget")
-        columns = list[tuple[str, ...]]()
+        frame, numbers = self.frame(), ("estimate", "std_error", "conf_low", "conf_high")
+        columns = list[list[str]]()
+        for name in self.names:  # estimates, marked where not to be relied on, "" where none is
+            table = cast("pd.DataFrame", frame[name])
+            there, out = table[table["estimate"].notna()], dict.fromkeys(table.index, "")
+            shown = formatted(there[[k for k in numbers if k in there]], self.digits)
+            for i, (term, reliable) in enumerate(zip(there.index, there["reliable"], strict=True)):
+                out[term] = shown["estimate"][i] + (MARK if reliable == 0 else "")
+                if shown.get("std_error", ["nan"] * len(there))[i] != "nan":
+                    limits = f"[{shown['conf_low'][i]}, {shown['conf_high'][i]}]"
+                    out[term] += f"\n{limits}" if self.exponentiate else f"\n({shown['std_error'][i]})"
+            columns.append(list(out.values()))
+        rows, words = ("Dep. variable", "n", "Family", "Baseline", "Inference", "Budget"), list[tuple[str, ...]]()
         for r in self.results:
-            title, base = dict(r._fit.title), plain(r._fit.baseline[0]) if r._fit.baseline else ""
-            tuning = title.get("Tuning", "").partition(":")[0].partition(",")[0]
+            response, base = dict(r._fit.title).get("Dep. Variable", ""), r._fit.baseline[:1]
             inference = METHODS[r.methods[0]].title if r.methods else "none"
-            response = plain(title.get("Dep. Variable", ""))
-            columns.append((response, f"{r.nobs:,}", r.family.title, base, tuning, inference, r.privacy.short))
-        for _, r in self.public:
-            model = getattr(r, "model", r)
-            response, kind = plain(getattr(model, "endog_names", "")), type(model).__name__
-            columns.append((response, f"{int(r.nobs):,}", kind, "", "", getattr(r, "cov_type", ""), "not private"))
-        facts = zip(rows, map(list, zip(*columns, strict=True)), strict=True)
-        return [(label, words) for label, words in facts if label != "Baseline" or any(words)]
+            words.append(
+                (plain(response), f"{r.nobs:,}", r.family.title, "".join(map(plain, base)), inference, r.privacy.short)
+            )
+        facts = [(k, list(v)) for k, v in zip(rows, zip(*words, strict=True), strict=True) if k != "Baseline" or any(v)]
+        title, lines = "Private Online Regressions Compared", list(zip(*columns, strict=True))
+        return [
+            Table(list(map(str, frame.index)), self.names, lines, title, facts=facts),
+            Paragraph("\n".join(self._notes())),
+        ]
 
     def _notes(self) -> list[str]:
         what, below = "Estimates", "(standard errors)"
@@ -252,9 +208,6 @@ class Comparison(View):
         ]
         doubts = [f"{name}: {note}." for name, r in zip(self.names, self.results, strict=True) for note in r._doubts()]
         out += [f"{MARK} Not to be relied on, as follows.", *doubts] if doubts else []
-        if self.public:
-            listed = ", ".join(dict(self.public))
-            out.append(f"NOT PRIVATE: {listed}. Nothing protects the rows behind it, and no budget counts them.")
         total, k = self.total_mu, len(self._releases())
         if math.isinf(total):
             return [*out, "NOT PRIVATE in all: at least one of these results was fitted with mu=None."]
@@ -267,30 +220,16 @@ class Comparison(View):
 def anova(
     small: PrivateResults, large: PrivateResults | None = None, *, method: str | None = None
 ) -> WaldTest | pd.DataFrame:
-    """Test what a larger fit has beside a smaller one; of one fit, each of its terms.
+    """Test what a larger fit has beside a smaller one; of one fit, each of its terms, see `PrivateResults.anova`.
 
-    Terms that the smaller fit lacks are tested within the larger one, by a `method` of its. DataFrame of
-    `PrivateResults.anova` if there is one fit only. Fits that are not nested are an OptionError: other people (by their
-    number), another response, family, baseline, offset or exposure, other bounds or levels of columns that both use, or
-    columns that the larger one lacks.
+    Terms that the smaller fit lacks are tested within the larger one, by a `method` of its, in either order. Fits that
+    are not nested are an OptionError: other people (by their number), another response, family, baseline, offset or
+    exposure, other bounds or levels of columns that both use, or columns that the larger one lacks.
 
-    Parameters
-    ----------
-    small : PrivateResults
-    large : PrivateResults, optional
-        A fit to the same people with all terms of the smaller one, and more. In either order.
-
-    Notes
-    -----
     This is the Wald test within the larger fit that its additional coefficients are all 0. Both fits are made of
-    reports with other noise, so that no difference between them, as of likelihoods or of residual sums of squares,
-    has a known distribution; nor are these released. The smaller fit therefore says nothing here: it is another
-    release, at a cost, for which ``large.wald_test([...])`` tells the same without it.
-
-    Where the question is whether terms matter, fit the larger model alone: ``large.anova()`` tests each of its terms,
-    and ``large.wald_test(["bmi", "C(region)"])`` several together.
-
-    Whether both were fitted to the same people can't be seen from results; that they are as many is checked.
+    reports with other noise, so that no difference between them has a known distribution. The smaller fit therefore
+    says nothing here: it is another release, at a cost, for which ``large.anova()`` and ``large.wald_test(["bmi",
+    "C(region)"])`` tell the same without it.
     """
     for r in (small, large):
         if not isinstance(r, PrivateResults) and not (r is None and r is large):
@@ -308,10 +247,11 @@ def anova(
     both = sorted(set(a.design.columns) & set(b.design.columns))
     other = [c for c in both if (one.bounds.get(c), one.levels.get(c)) != (two.bounds.get(c), two.levels.get(c))]
     added = [(fit.design.offset, fit.design.exposure) for fit in (a, b)]
+    of = [fit.design.endog_name + "".join(f" (baseline {base})" for base in fit.baseline[:1]) for fit in (a, b)]
     reasons = [
         (type(small) is not type(large), "one is of people's reports, the other a curator's"),
         (a.nobs != b.nobs, f"they are of {a.nobs:,} and {b.nobs:,} records; fit both to the same"),
-        (_response(a) != _response(b), f"their responses are {_response(a)} and {_response(b)}"),
+        (of[0] != of[1], f"their responses are {of[0]} and {of[1]}"),
         (repr(a.family) != repr(b.family), f"their families are {a.family!r} and {b.family!r}"),
         (added[0] != added[1], "they have not the same offset and exposure"),
         (extra, f"the larger one lacks {', '.join(extra)}"),
@@ -328,8 +268,3 @@ def anova(
         f"the larger fit's wald_test({lacking!r}) says the same without it."
     )
     return wald_test(large._known(method, "anova"), np.eye(len(b.names))[at], words)
-
-
-def _response(fit: ResultData) -> str:
-    base = f" (baseline {fit.baseline[0]})" if fit.baseline else ""
-    return f"{fit.design.endog_name}{base}"

@@ -160,7 +160,15 @@ def _begin(stream: Stream, source: Source, kept: Checkpoints) -> tuple[list[Any]
         place, clean = (int(document["read"]), int(document["skip"])), bool(document["clean"])
         changed = document["source"] != stamp
         if changed and not (kept.mended and clean):
-            raise SavedFileError(_changed(name, clean=clean and not stream.again))
+            said = f"the rows of the fit in {name!r} come from files that have changed or moved since"
+            if stream.again or not clean:
+                raise SavedFileError(
+                    f"{said} it was killed; put back the files as they were, or remove it to begin anew."
+                )
+            raise SavedFileError(
+                f"{said}. If the rows already read are what they were, in the same order, say mended=True: the rest is "
+                "then read with fresh noise. Otherwise remove the file to begin anew, which is another release."
+            )
         if changed and stream.deals(source) and not (source.blocks and document["blocks"] == list(source.blocks)):
             raise SavedFileError(
                 f"the fit in {name!r} reads rows in random order, which follows from the row groups of Parquet files; "
@@ -217,16 +225,6 @@ _PARTS: Final = {
 def _comparable(part: Any) -> Any:
     part = {k: v for k, v in part.items() if k not in _FREE} if isinstance(part, dict) else part
     return json.loads(json.dumps(part))  # tuples as the file has them
-
-
-def _changed(name: str, *, clean: bool) -> str:
-    said = f"the rows of the fit in {name!r} come from files that have changed or moved since"
-    if clean:
-        return (
-            f"{said}. If the rows already read are what they were, in the same order, say mended=True: the rest is "
-            "then read with fresh noise. Otherwise remove the file to begin anew, which is another release."
-        )
-    return f"{said} it was killed; put back the files as they were, or remove it to begin anew."
 
 
 def forget(kept: Checkpoints) -> None:

@@ -124,11 +124,25 @@ class Gatherer:
         out = _padded(rows, begin, self._people.rows)
         if self._people.effect is None:
             return self._stacked(out)
-        offset: Any = 0.0 if out.offset is None else out.offset
-        if self._binary:
-            y, x = _changes(out.y, out.x)
-            return out._replace(y=y, x=x, offset=None if out.offset is None else offset - offset[:, ::-1])
-        y, x = (_within if self._people.effect == WITHIN else _differences)(out.y - offset, out.x)
+        y, x, offset = out.y, out.x, out.offset
+        if self._binary:  # both rows of a person whose answers differ, each as it differs from the other
+            x = x - x[:, ::-1]
+            y = np.where((y[:, :1] != y[:, 1:]) & np.isfinite(y).all(axis=1, keepdims=True), y, np.nan)
+            x[:, :, 0] = np.where(np.isfinite(y), 1.0, np.nan)
+            return out._replace(y=y, x=x, offset=None if offset is None else offset - offset[:, ::-1])
+        y = y if offset is None else y - offset
+        if self._people.effect == WITHIN:  # less their person's means, but for the constant; a single row is unusable
+            have = np.isfinite(y)
+            count = have.sum(axis=1)
+            by = np.maximum(count, 1.0)
+            y = y - (np.where(have, y, 0.0).sum(axis=1) / by)[:, None]
+            means = np.where(have[:, :, None], x, 0.0).sum(axis=1) / by[:, None]
+            means[:, 0] = 0.0
+            y[count < 2] = np.nan
+            return out._replace(y=y, x=x - means[:, None, :], offset=None)
+        steps, moves = np.diff(y, axis=1), np.diff(x, axis=1)  # in both directions, so that no constant is left in them
+        y, x = np.concatenate([steps, -steps], axis=1), np.concatenate([moves, -moves], axis=1)
+        x[:, :, 0] = np.where(np.isfinite(y), 1.0, np.nan)
         return out._replace(y=y, x=x, offset=None)
 
     def _stacked(self, rows: Block) -> Block:
@@ -180,34 +194,6 @@ def _padded(rows: Block, begin: Any, most: int) -> Block:
         cluster=None if rows.cluster is None else rows.cluster[begin],
         silo=None if rows.silo is None else rows.silo[begin],
     )
-
-
-def _within(y: Array, x: Array) -> tuple[Array, Array]:
-    """Rows less their person's means, but for the constant; a single row is unusable."""
-    have = np.isfinite(y)
-    rows = have.sum(axis=1)
-    by = np.maximum(rows, 1.0)
-    y = y - (np.where(have, y, 0.0).sum(axis=1) / by)[:, None]
-    means = np.where(have[:, :, None], x, 0.0).sum(axis=1) / by[:, None]
-    means[:, 0] = 0.0
-    y[rows < 2] = np.nan
-    return y, x - means[:, None, :]
-
-
-def _differences(y: Array, x: Array) -> tuple[Array, Array]:
-    """Differences of following rows, each in both directions, so that no constant is left in them."""
-    steps, moves = np.diff(y, axis=1), np.diff(x, axis=1)
-    y, x = np.concatenate([steps, -steps], axis=1), np.concatenate([moves, -moves], axis=1)
-    x[:, :, 0] = np.where(np.isfinite(y), 1.0, np.nan)
-    return y, x
-
-
-def _changes(y: Array, x: Array) -> tuple[Array, Array]:
-    """Both rows of a person whose answers differ, each as it differs from the other; nothing of others."""
-    y = np.where((y[:, :1] != y[:, 1:]) & np.isfinite(y).all(axis=1, keepdims=True), y, np.nan)
-    moves = x - x[:, ::-1]
-    moves[:, :, 0] = np.where(np.isfinite(y), 1.0, np.nan)
-    return y, moves
 
 
 class Encoder:

@@ -363,14 +363,11 @@ class Stream:
         StreamError
             After an interrupted update(), results() or save(), or while another thread is at it.
         """
-        res = self._so_far()
+        with self._alone():
+            res = self._results()
         if not self._cautioned and {note.code for note in res._doubts()} != {"unbegun"}:  # more records may come
             self._cautioned = res._caution()
         return res
-
-    def _so_far(self) -> PrivateResults:
-        with self._alone():
-            return self._results()
 
     def _settle(self) -> None:
         """Add noise to open sums; with rows that are held, the release begins here, if they are enough."""

@@ -20,7 +20,7 @@ mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
 
-from privreg.results.plots import coefficients, trajectory  # noqa: E402
+from privreg.results.plots import coefficients  # noqa: E402
 from privreg.results.plots.privacy import privacy_curve  # noqa: E402
 
 
@@ -71,7 +71,7 @@ def check_curve(line, band, path):
 
 @pytest.mark.some(1)
 def test_trajectory_draws_trajectory(fitted):
-    ax = trajectory.plot_trajectory(fitted, "a", alpha=0.1)
+    ax = coefficients.plot_trajectory(fitted, "a", alpha=0.1)
     path = fitted.trajectory(0.1)
     check_curve(ax.lines[0], ax.collections[0], path[path["term"] == "a"])
     assert ax.get_xscale() == "log"
@@ -92,7 +92,7 @@ def test_several_terms_get_a_panel_each_on_one_people_axis(fitted):
         assert ax.get_xlim() == axes[0].get_xlim()
     nothing_is_clipped(axes[0])
     assert len(axes[0].figure.axes) == 4
-    assert len(trajectory.plot_trajectory(wide(fitted, 4), None)[0].figure.axes) == 4
+    assert len(coefficients.plot_trajectory(wide(fitted, 4), None)[0].figure.axes) == 4
 
 
 @pytest.mark.some(1)
@@ -107,13 +107,13 @@ def test_a_long_title_is_folded(fitted):
 @pytest.mark.some(1)
 def test_trajectory_draws_on_given_axes(fitted):
     _, ax = plt.subplots()
-    assert trajectory.plot_trajectory(fitted, ["a", "b"], ax=ax) is ax
+    assert coefficients.plot_trajectory(fitted, ["a", "b"], ax=ax) is ax
     assert [t.get_text() for t in ax.get_legend().get_texts()] == ["a †", "b †"]
     _, pair = plt.subplots(1, 2)
-    out = trajectory.plot_trajectory(fitted, ["b", "a"], ax=pair)
+    out = coefficients.plot_trajectory(fitted, ["b", "a"], ax=pair)
     assert [a._left_title.get_text() for a in out] == ["b †", "a †"]
     with pytest.raises(OptionError, match="2 axes for 3 terms"):
-        trajectory.plot_trajectory(fitted, ["a", "b", "c"], ax=pair)
+        coefficients.plot_trajectory(fitted, ["a", "b", "c"], ax=pair)
 
 
 def test_the_end_of_a_trajectory_is_seen(fitted):
@@ -123,19 +123,19 @@ def test_the_end_of_a_trajectory_is_seen(fitted):
     half[0] = 400.0
     curve = path.assign(estimate=5.0, low=5.0 - half, high=5.0 + half)
     _, ax = plt.subplots()
-    trajectory._curve(ax, curve, 0, None, curve)
+    coefficients._curve(ax, curve, 0, None, curve)
     low, high = ax.get_ylim()
     assert low <= 4.0
     assert high >= 6.0
     assert 2.0 / (high - low) > 0.1  # share of the last band
     _, ax = plt.subplots()
-    trajectory._curve(ax, near := curve.assign(low=4.5, high=5.5), 0, None, near)
+    coefficients._curve(ax, near := curve.assign(low=4.5, high=5.5), 0, None, near)
     assert ax.get_ylim() == pytest.approx((4.45, 5.55))
 
 
 @pytest.mark.thorough
 def test_trajectory_without_bands_claims_none(other):
-    ax = trajectory.plot_trajectory(other, "a")
+    ax = coefficients.plot_trajectory(other, "a")
     assert "band" not in words(ax)
     assert "2-GDP" in words(ax)
 
@@ -153,7 +153,7 @@ def test_results_taken_before_main_rounds_are_drawn_without_bands():
 @pytest.mark.parametrize("terms", ["d", ["a", "zz"], [], 4, 2.5])
 def test_unknown_terms_are_refused(fitted, terms):
     with pytest.raises(OptionError, match="terms"):
-        trajectory.plot_trajectory(fitted, terms)
+        coefficients.plot_trajectory(fitted, terms)
 
 
 @pytest.mark.some(1)
@@ -196,14 +196,14 @@ def test_a_term_one_result_lacks_is_left_out_there(fitted):
 def test_dollar_signs_in_names_are_letters(fitted):
     ax = coefficients.plot_coef(wide(fitted, 2, names=("$a^$", "b$")))
     nothing_is_clipped(ax)  # would fail to parse as a formula
-    trajectory.plot_trajectory(fitted, "a").figure.canvas.draw()
+    coefficients.plot_trajectory(fitted, "a").figure.canvas.draw()
 
 
 @pytest.mark.thorough
 def test_a_fit_without_privacy_says_so():
     free = array_model(mu=None).fit(progress=False)
     assert "NOT PRIVATE" in words(coefficients.plot_coef(free))
-    assert "NOT PRIVATE" in words(trajectory.plot_trajectory(free, "a"))
+    assert "NOT PRIVATE" in words(coefficients.plot_trajectory(free, "a"))
 
 
 @pytest.mark.some(1)
@@ -233,7 +233,7 @@ def test_without_matplotlib_the_extra_is_named(fitted, monkeypatch):
     for name in [m for m in sys.modules if m == "matplotlib" or m.startswith("matplotlib.")]:
         monkeypatch.delitem(sys.modules, name)
     for draw in (
-        lambda: trajectory.plot_trajectory(fitted),
+        lambda: coefficients.plot_trajectory(fitted),
         lambda: coefficients.plot_coef(fitted),
     ):
         with pytest.raises(MissingExtraError, match=r"\.\[plot\]") as caught:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -91,7 +92,7 @@ def test_every_view_shows_each_estimate_and_error(one, two, bare):
     assert r"\textless{}large\textgreater{}" in latex
     assert "2-GDP" in text
     assert "(seeded)" in text
-    for fact in ("2,500", "Huber", "efficient", "2-GDP (seeded)"):
+    for fact in ("2,500", "Huber", "2-GDP (seeded)"):
         assert fact in page.cells
     assert repr(c) == str(c) == text
     assert c._repr_html_() == c.as_html()
@@ -162,6 +163,15 @@ def test_bad_input_is_refused(one, two):
             pr.compare([one, two], alpha=alpha)
 
 
+def test_decimals_can_be_chosen(one, two):
+    text = pr.compare([one, two], digits=1).as_text()
+    assert f"{one.params['a']:.1f}" in text
+    assert f"({two.bse['a']:.1f})" in text
+    assert re.search(r"\d\.\d\d", text.partition("Dep. variable")[0]) is None
+    with pytest.raises(OptionError, match="digits"):
+        pr.compare([one, two], digits=-1)
+
+
 @pytest.mark.some(2)
 def test_tables_under_pandas_names_and_in_files(one, two, tmp_path):
     c = pr.compare([one, two])
@@ -203,83 +213,17 @@ def test_summary_col_takes_no_multinomial_fits_in_statsmodels_neither():
     assert list(pr.compare([ours]).frame().index) == list(ours._fit.names)  # the table of calls names it
 
 
-# --- beside results of public data -----------------------------------------------------------------------
-
-
-def of_public(n=500, response="y", **how):
-    rng = np.random.default_rng(3)
-    rows = pd.DataFrame({"a": rng.normal(size=n), "d": rng.normal(size=n)})
-    rows["y"] = 7.25 + rows["a"] + rng.normal(size=n)
-    return smf.ols("y ~ a + d", rows).fit(**how), rows
-
-
-@pytest.mark.some(1)
-def test_public_results_stand_beside_private_ones_with_a_label(one):
-    public, _ = of_public(cov_type="HC1")
-    both = pr.compare({"ours": one, "theirs": public}, alpha=0.1)
-    assert both.total_mu == one.privacy.total_mu == 1
-    frame = both.frame()["theirs"].loc[["Intercept", "a", "d"]]
-    np.testing.assert_array_equal(frame["estimate"].to_numpy(float), public.params)
-    np.testing.assert_array_equal(frame["std_error"].to_numpy(float), public.bse)
-    np.testing.assert_array_equal(frame[["conf_low", "conf_high"]].to_numpy(float), public.conf_int(0.1))
-    assert both.frame()["ours"].drop(index=["Intercept", "d"]).notna().all(axis=None)
-    for text in (str(both), both.as_html(), both.as_latex(), both.as_markdown()):
-        said = flat(text)
-        assert "theirs, not private" in said
-        assert "NOT PRIVATE: theirs. Nothing protects the rows behind it, and no budget counts them." in said
-        assert "ours, not private" not in said
-        assert f"{public.params['d']:.3f}".lstrip("-") in said
-    assert "One release: 1-GDP per person." in flat(str(both))
-
-
-def test_limits_of_public_results_are_exponentiated_with_those_of_private_ones():
-    rng = np.random.default_rng(0)
-    rows = pd.DataFrame({"a": rng.normal(size=400), "y": rng.integers(0, 2, 400)})
-    odds = smf.logit("y ~ a", rows).fit(disp=0)
-    ours = array_model(2000, binary=True).fit(seed=1, progress=False)
-    frame = pr.compare([ours, odds], exponentiate=True).frame()["(2)"].loc[["Intercept", "a"]]
-    np.testing.assert_allclose(frame["estimate"].to_numpy(float), np.exp(odds.params))
-    np.testing.assert_allclose(frame[["conf_low", "conf_high"]].to_numpy(float), np.exp(odds.conf_int()))
-
-
-@pytest.mark.some(1)
-def test_public_results_are_drawn_with_their_label(one):
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    public, _ = of_public()
-    ax = pr.compare({"theirs": public, "ours": one}).plot()
-    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["ours", "theirs (not private)"]
-    assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "b", "c", "d"]
-    np.testing.assert_array_equal(ax.lines[1].get_xdata(), public.params[["a", "d"]])
-
-
-class Rowless:
-    """Public results that show their rows to nobody."""
-
-    params = pd.Series({"a": 1.0})
-    bse = pd.Series({"a": 0.5})
-    pvalues = pd.Series({"a": 0.04})
-    nobs = 10.0
-
-    def conf_int(self, alpha):
-        return pd.DataFrame([[0.0, 2.0]], index=["a"])
-
-
-def test_nothing_but_estimates_is_asked_of_public_results(one):
-    both = pr.compare([one, Rowless()])
-    assert "(2), not private" in flat(str(both))
-    assert flat(str(both)).count("Rowless") == 1
+PEOPLE = pd.DataFrame({"a": np.linspace(-2, 2, 50), "y": np.linspace(0, 1, 50)})
 
 
 @pytest.mark.parametrize(
     ("results", "words"),
     [
-        (lambda _: [of_public()[0]], "none of these results is private"),
-        (lambda one: [one, of_public()[1]], "item 2 is of type DataFrame, not results"),
-        (lambda one: [one, 3], "item 2 is of type int, not results; .* params \\(one a name\\), bse"),
+        (lambda one: [one, smf.ols("y ~ a", PEOPLE).fit()], "item 2 is of type RegressionResultsWrapper.*summary_col"),
+        (lambda one: [one, PEOPLE], "item 2 is of type DataFrame, not results"),
+        (lambda one: [one, 3], "item 2 is of type int, not results"),
         (
-            lambda one: [one, pr.means.estimate(of_public()[1], ["a"], bounds={"a": (-3, 3)}, mu=1, progress=False)],
+            lambda one: [one, pr.means.estimate(PEOPLE, ["a"], bounds={"a": (-3, 3)}, mu=1, progress=False)],
             "item 2 is of type MeansResults",
         ),
     ],

@@ -18,9 +18,8 @@ from privreg.data.participants import Participants
 from privreg.errors import FormulaError, InferenceError, OptionError, StudyError
 from privreg.fits.outcome import Senders
 from privreg.means import collector
-from privreg.means.plan import Sums
+from privreg.means.plan import Spec, Sums, declared
 from privreg.means.results.results import MeansResults
-from privreg.means.spec import Spec, declared
 from privreg.means.stream import MeansStream
 from privreg.means.terms import Followed, declared_terms, read_formula
 from privreg.privacy.ledger import Budget, Release
@@ -116,7 +115,7 @@ def blocks_of(fit: TableFit, columns: Sequence[Column]) -> tuple[tuple[Block, ..
     for whole in range(radius, 0, -1):  # rounding takes a few steps
         made = tuple(Block(t.columns, int(first[k] * whole)) for k, t in enumerate(fit.spec.terms))
         if all(b.weight for b in made) and tables.distance2(made, known) <= radius**2:
-            gaps = fit.spec.nonresponse
+            gaps = fit.spec.people.missing == "noise"
             return made, Role(lattice.BLOCKS, tables.width(made, known, gaps=gaps), radius, 1), bits
         if not all(b.weight for b in made):
             break

@@ -13,8 +13,8 @@ from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 from privreg.protocol import codes, lattice, sums
+from privreg.protocol.codes import MOST_COLUMNS
 from privreg.protocol.lattice import Mu
-from privreg.protocol.limits import MOST_COLUMNS
 from privreg.protocol.sums import FORMAT, SumAsk, Sums, distance2
 
 from . import analyses, tables, trees

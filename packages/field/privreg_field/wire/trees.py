@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple
 from unicodedata import normalize
 
-from privreg.protocol.limits import DEEPEST, HIGHEST, MOST_COLUMNS, MOST_KNOTS
+from privreg.protocol.codes import DEEPEST, HIGHEST, MOST_COLUMNS, MOST_KNOTS
 
 from .wire import MessageError, Record, is_whole, must_show, number_of, text_of
 

@@ -16,7 +16,7 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from privreg.protocol.limits import LARGEST
+from privreg.protocol.codes import LARGEST
 
 VERSION: Final = 1
 
