@@ -46,8 +46,8 @@ def checked(alpha: object) -> float:
     a = real(alpha)
     if a == 1.0:
         raise OptionError(
-            "alpha=1 has no rate of its own: it depends on the least eigenvalue of the Hessian, not known, and "
-            "intervals don't hold; give alpha in (0, 1)."
+            "alpha=1 has no rate of its own: it depends on gamma times the least eigenvalue of the Hessian, which is "
+            "not known, and intervals don't hold; give alpha in (0, 1)."
         )
     if a is None or not 0.0 < a < 1.0:
         raise OptionError(f"alpha={shown(alpha)} must be in (0, 1), above 1/2 for intervals.")
