@@ -338,12 +338,12 @@ def synthetic(n: int, d: int) -> list[Columns]:
 
 
 def figure(quick: bool) -> None:
-    from privreg.results.plots.style import COLOURS, DASHES, panels
+    from privreg.results.plots.style import COLOURS, DASHES, placed
 
     reps, d, n = (5 if quick else 40), 100, 20_000
     names = ("laplace", "piecewise", "square_wave_biased")
     sets = synthetic(n, d)
-    with panels(3, 3, (7.0, 6.6)) as (fig, axes):
+    with placed(None, (3, 3), (7.0, 6.6), "nine panels") as axes:
         for ax, data in zip(axes[0], sets, strict=True):
             for i, name in enumerate(names):
                 plan = make_plan([Term(f"x{j}", -1, 1) for j in range(d)], budget(name, 1.0), mechanism=name, m=10)
@@ -424,7 +424,7 @@ def figure(quick: bool) -> None:
             import io
 
             held = io.BytesIO()
-            fig.savefig(held, dpi=150, format="png")
+            axes[0, 0].figure.savefig(held, dpi=150, format="png")
             write_bytes(OUT / "means.png", held.getvalue())
 
 

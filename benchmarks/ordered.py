@@ -48,6 +48,7 @@ CELLS = {
     for design in ("usual", "rare", "other")
 }
 CELLS |= {f"two_collectors-1-{n}-3-few": ("two_collectors", 1.0, n, 3, "few") for n in (2_000, 3_000, 5_000, 20_000)}
+CELLS |= {f"central-1-{n}-3-few": ("central", 1.0, n, 3, "few") for n in (2_000, 5_000, 20_000)}
 MOVED = {"rare": 2.5, "few": 3.0}  # Cut points, by design
 
 

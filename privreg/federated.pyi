@@ -1,4 +1,4 @@
-from privreg.audit.verification import Verification as Verdict  # noqa: F401
+from privreg.audit.neighbours import Verification as Verdict  # noqa: F401
 from privreg.published.federated import flower as flower
 from privreg.published.federated.model import FederatedRegression as FederatedRegression
 from privreg.published.federated.reports import UPDATE_MECHANISMS as UPDATE_MECHANISMS

@@ -502,16 +502,23 @@ MUTANTS = (
     Mutant(
         "a step along the slope at its end",
         "privreg/collector/aggregate/common.py",
-        "at = np.vstack([x if one.any() else 0.5 * (x + near), ",
+        "at = np.vstack([0.5 * (x + near) if tilt is None else x, ",
         "at = np.vstack([x, ",
         (f"{CURVED}::test_secants_of_a_quadratic_score_are_exact",),
     ),
     Mutant(
         "slopes of exponential means that don't change between a state and its secant's end",
         "privreg/collector/aggregate/common.py",
-        "return (out[0] + 4.0 * out[1] + out[2]) / 6.0, out[2]",
-        "return out[0], out[2]",
+        "out.append(size * (np.outer(at, at) + about))\n    return (out[0] + 4.0 * out[1] + out[2]) / 6.0",
+        "out.append(size * (np.outer(at, at) + about))\n    return out[0]",
         (f"{CURVED}::test_a_step_of_an_exponential_mean_leaves_no_square_of_it",),
+    ),
+    Mutant(
+        "slopes of cut points that don't change on the way from a state",
+        "privreg/collector/aggregate/common.py",
+        "sizes = levels * (np.cosh(start) / np.cosh(there)) ** 2",
+        "sizes = levels",
+        (f"{CURVED}::test_slopes_of_cut_points_change_as_their_shares_do",),
     ),
     Mutant(
         "marks of an interval without events on what doesn't depend on it",
@@ -1379,8 +1386,8 @@ MUTANTS = (
     Mutant(
         "a function that fails and says nothing of it",
         "privreg/formula/trees/evaluate.py",
-        "        if without.any():\n",
-        "        if False:\n",
+        "without if without.any() else None",
+        "None",
         (f"{HOSTILE}::test_a_function_that_would_end_the_process_spoils_its_row_alone",),
     ),
     Mutant(
@@ -1472,8 +1479,8 @@ MUTANTS = (
     Mutant(
         "parts that are no number",
         "privreg/formula/language/parse.py",
-        "        _refuse_infinite(tree, code)\n",
-        "",
+        "not np.all(np.abs(known) <= LARGEST)",
+        "False",
         (f"{HOSTILE}::test_a_part_without_columns_that_is_no_number_is_refused",),
     ),
     Mutant(
@@ -2381,14 +2388,14 @@ MUTANTS = (
     ),
     Mutant(
         "a sum of levels with the noise of one report",
-        "privreg/means/factors.py",
+        "privreg/means/mechanisms.py",
         "people + self.sd * root @ normals[:-1]",
         "people + self.sd * normals[:-1]",
         (f"{SUMS}::test_a_sum_drawn_at_once_has_the_mean_and_covariance_of_single_reports",),
     ),
     Mutant(
         "a sum of bits without those of other levels",
-        "privreg/means/factors.py",
+        "privreg/means/mechanisms.py",
         "binom.ppf(second, n - people, q)",
         "q * (n - people)",
         (f"{SUMS}::test_a_sum_drawn_at_once_has_the_mean_and_covariance_of_single_reports",),

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from privreg.audit.verification import Trial, Verification, verify
+from privreg.audit.neighbours import Trial, Verification, verify
 from privreg.privacy.ledger import UNSET, Budget
 from privreg.privacy.noise import fresh_key, seeded_key
 from privreg.published.descent import descent

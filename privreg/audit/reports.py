@@ -15,8 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from privreg.audit.devices import Unrandomised, scored, second_moments
-from privreg.audit.neighbours import Row
-from privreg.audit.verification import Trial
+from privreg.audit.neighbours import Row, Trial
 from privreg.base.arrays import Array
 from privreg.collector.aggregate import report
 from privreg.families import scores

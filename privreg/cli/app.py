@@ -16,22 +16,14 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any, Final, NoReturn
 
+from privreg import errors
 from privreg.base.optional import FIELD, added, find
 from privreg.base.version import __version__
 from privreg.cli.output import FAILED, complain
 from privreg.cli.verbs import VERBS
-from privreg.errors import (
-    DataError,
-    OptionError,
-    PrivacyLeakWarning,
-    PrivregError,
-    PrivregWarning,
-    ReliabilityWarning,
-    choose,
-    nearest,
-)
 from privreg.options.spelling import in_shell
 from privreg.options.table import BUDGET, TABLE, of_verb
 from privreg.options.unknown import OPTIONS, TIMES
@@ -50,7 +42,7 @@ class _Parser(argparse.ArgumentParser):
             hint = "; a formula with blanks goes in quotes; declarations have none: --bounds age=18:65 --levels g=a,b"
             if all(re.search(r"\w\.[a-z]+$", word) for word in message.partition(": ")[2].split()):
                 hint = "; DATA is one file or folder, of silos north=north.csv,south=south.csv"
-        raise OptionError(f"{message}{hint} (see '{self.prog} --help').")
+        raise errors.OptionError(f"{message}{hint} (see '{self.prog} --help').")
 
     def check_options(self, arguments: Iterable[str]) -> None:
         """Name the nearest option before argparse complains about what follows from a misspelt one."""
@@ -62,10 +54,10 @@ class _Parser(argparse.ArgumentParser):
             if option.startswith("--") and option not in known:
                 name = option[2:].replace("-", "_")
                 ours = [f"--{o.option.replace('_', '-')}" for o in OPTIONS if name in o.names]
-                near = next((o for o in ours if o in known), None) or nearest(option, known)
+                near = next((o for o in ours if o in known), None) or errors.nearest(option, known)
                 hint = "" if near is None else f" Did you mean {near}?"
                 hint = f" {TIMES.hint[:1].upper()}{TIMES.hint[1:]}." if name in TIMES.names else hint
-                raise OptionError(f"there is no option {option}.{hint} '{self.prog} --help' lists them all.")
+                raise errors.OptionError(f"there is no option {option}.{hint} '{self.prog} --help' lists them all.")
 
 
 def _number_or(*words: str) -> Callable[[str], float | str]:
@@ -105,13 +97,7 @@ _TITLES: Final = {("plan", BUDGET): "one of the three: the budget per person (in
 
 
 def spread(arguments: Sequence[str]) -> list[str]:
-    """Repeat an option for each of its declarations, so that a file's name after them isn't taken for one.
-
-    Examples
-    --------
-    >>> spread(["--bounds", "x=0:1", "y=0:2", "people.csv"])
-    ['--bounds=x=0:1', '--bounds=y=0:2', 'people.csv']
-    """
+    """Repeat an option for each of its declarations, so that a file's name after them isn't taken for one."""
     out: list[str] = []
     option, first = "", False
     for word in arguments:
@@ -162,17 +148,6 @@ BROKEN_PIPE: Final = 141  # what a shell reports for a writer whose reader has g
 UNEXPECTED: Final = 70
 
 
-def _where(error: BaseException) -> str:
-    """Say where in privreg an exception came from, without its text."""
-    place, trace = "", error.__traceback__
-    while trace is not None:
-        file = Path(trace.tb_frame.f_code.co_filename)
-        if any(folder.name in {"privreg", "privreg_field"} for folder in file.parents):
-            place = f" at {file.name}:{trace.tb_lineno}"
-        trace = trace.tb_next
-    return place
-
-
 @contextmanager
 def _one_line_warnings(verb: str) -> Iterator[None]:
     """Print privreg's warnings as one line each, in a verb's words; others are left out, as they could quote values."""
@@ -186,7 +161,7 @@ def _one_line_warnings(verb: str) -> Iterator[None]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for kind in (PrivacyLeakWarning, PrivregWarning):
+        for kind in (errors.PrivacyLeakWarning, errors.PrivregWarning):
             warnings.simplefilter("always", kind)
         warnings.showwarning = show
         yield
@@ -197,22 +172,23 @@ def _run(arguments: Sequence[str]) -> int:
     more = None if first in VERBS or first.startswith("-") else find("verbs", first)
     if more is not None:  # it has no option of the table
         return int(more(rest))
-    others = dict[str, str]()
-    for name in added("verbs") if first in {"-h", "--help"} else ():
-        if name not in VERBS:
-            others[name] = "which can't be imported"  # whatever is wrong with it
-            with suppress(Exception):
-                others[name] = str(find("verbs", name).about)
+    asked = [name for name in added("verbs") if name not in VERBS] if first in {"-h", "--help"} else []
+    others = dict.fromkeys(asked, "which can't be imported")  # whatever is wrong with it
+    for name in others:
+        with suppress(Exception):
+            others[name] = str(find("verbs", name).about)
     top, verbs = parsers(VERBS, others)
     if first.startswith("-"):
         top.check_options([first])
     elif first == "experiment":
-        raise OptionError("the papers' tables and figures are run from a clone, by python -m benchmarks.papers NAME.")
+        raise errors.OptionError(
+            "papers' tables and figures are run from a clone, by python -m benchmarks.papers NAME."
+        )
     else:
-        verbs[choose("verb", first, [*verbs, *FIELD["verbs"]])].check_options(rest)
+        verbs[errors.choose("verb", first, [*verbs, *FIELD["verbs"]])].check_options(rest)
     a = top.parse_args(spread([first, *rest]))
     if getattr(a, "quiet", False):  # files say it too
-        warnings.simplefilter("ignore", ReliabilityWarning)
+        warnings.simplefilter("ignore", errors.ReliabilityWarning)
     for o in of_verb(a.verb):  # what is outside the range of an option that the command line alone has
         if o.what and not o.doors:
             o.check(getattr(a, o.dest), f"{o.spelt} ")
@@ -232,7 +208,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with _one_line_warnings(given[0] if given else ""):
             return _run(given)
-    except PrivregError as e:
+    except errors.PrivregError as e:
         complain(e, given[0] if given else "")
         return FAILED
     except SystemExit as e:  # --help and --version
@@ -246,13 +222,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except MemoryError:
-        complain(DataError("there is not enough memory."))
+        complain(errors.DataError("there is not enough memory."))
         return FAILED
     except Exception as e:
-        kind, where = type(e).__name__, _where(e)
+        files = [(Path(frame.f_code.co_filename), line) for frame, line in walk_tb(e.__traceback__)]
+        ours = [f" at {file.name}:{n}" for file, n in files if {"privreg", "privreg_field"} & set(file.parts[:-1])]
         print(
-            f"privreg: error: unexpected {kind}{where}; its text is withheld, since it could quote the data. "
-            "Please report the command (not the data).",
+            f"privreg: error: unexpected {type(e).__name__}{''.join(ours[-1:])}; its text is withheld, since it could "
+            "quote the data. Please report the command (not the data).",
             file=sys.stderr,
         )
         return UNEXPECTED

@@ -48,18 +48,16 @@ def alpha(a: argparse.Namespace) -> float:
 def targets(a: argparse.Namespace) -> list[Path]:
     """Check where results will go before anybody's budget is spent."""
     found = [Path(name) for name in a.out]
+    read = "results that are read" if a.verb == "show" else "data"
     for target in found:
+        out, folder = f"--out {str(target)!r}", target.parent
         if target.suffix.lower() not in _KINDS:
-            raise OptionError(
-                f"--out {str(target)!r}: the kind of file goes by its suffix, one of {', '.join(_KINDS)}."
-            )
-        folder = target.parent
+            raise OptionError(f"{out}: the kind of file goes by its suffix, one of {', '.join(_KINDS)}.")
         if target.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
-            raise OptionError(f"--out {str(target)!r}: give the name of a file in a folder that can be written.")
-        read = "results that are read" if a.verb == "show" else "data"
-        for kept, what in ((a.path, read), (getattr(a, "schema", None), "schema")):
+            raise OptionError(f"{out}: give the name of a file in a folder that can be written.")
+        for what, kept in {read: a.path, "schema": getattr(a, "schema", None)}.items():
             if kept is not None and target.resolve() == Path(kept).resolve():
-                raise OptionError(f"--out {str(target)!r} would overwrite the {what}; give another name.")
+                raise OptionError(f"{out} would overwrite the {what}; give another name.")
         if target.suffix.lower() == ".docx":
             from privreg.base.optional import need
 
@@ -88,10 +86,20 @@ def deliver(shown: Shown, files: Sequence[Path], a: argparse.Namespace) -> int:
     shown = shown._replace(summary=replace(shown.summary, whole=whole, rest="--details"))
     spell = partial(in_shell, verb="fit" if shown.rows == "coefficients" else "means")  # which notes advise on
     parts = respelt(shown.summary._exported(), spell)
+    document = {
+        "privreg": __version__,
+        "formula": a.formula,
+        "nobs": shown.res.nobs,
+        "level": a.level,
+        "reliable": bool(shown.table["reliable"].all()),
+        **shown.head,
+        shown.rows: shown.table.to_dict("records"),
+        "privacy": {**shown.res.privacy.to_json(), "statement": dict(shown.res.privacy.rows())},
+    }
     more: dict[str, Callable[[], str]] = {
         ".html": lambda: as_page(a.formula, f"<style>{_STYLE}</style>\n{as_html(parts)}") + "\n",
         ".csv": shown.table._as_csv,
-        ".json": partial(_json, shown, a),
+        ".json": lambda: json.dumps(_finite(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n",
     }
     for target in files:
         try:
@@ -109,20 +117,6 @@ def deliver(shown: Shown, files: Sequence[Path], a: argparse.Namespace) -> int:
     if a.quiet and silent:
         print("privreg: warning: most records seem to have sent noise only; the files say more.", file=sys.stderr)
     return FAILED if problems else NOTHING if silent and a.verb != "show" else 0
-
-
-def _json(shown: Shown, a: argparse.Namespace) -> str:
-    document = {
-        "privreg": __version__,
-        "formula": a.formula,
-        "nobs": shown.res.nobs,
-        "level": a.level,
-        "reliable": bool(shown.table["reliable"].all()),
-        **shown.head,
-        shown.rows: shown.table.to_dict("records"),
-        "privacy": {**shown.res.privacy.to_json(), "statement": dict(shown.res.privacy.rows())},
-    }
-    return json.dumps(_finite(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _finite(value: Any) -> Any:

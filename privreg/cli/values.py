@@ -92,18 +92,16 @@ def pairs(option: str, given: Sequence[str], form: str) -> dict[str, tuple[Any, 
 
 
 _LEVEL: Final = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^,"]*?))\s*(,|$)')
-_WHOLE: Final = re.compile(r"[-+]?[0-9]+")
-_NUMBER: Final = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+_READ: Final[dict[re.Pattern[str], Callable[[str], Any]]] = {
+    re.compile(r"[-+]?[0-9]+"): int,
+    re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"): float,
+    re.compile("true|false", re.IGNORECASE): lambda text: text.lower() == "true",
+}
+"""Readers of levels, if all of them have this form; other levels are texts."""
 
 
 def levels(given: Sequence[str]) -> dict[str, list[Any]]:
-    """Read declarations such as ``smoker=no,yes``, typed as a CSV column of such cells is.
-
-    Examples
-    --------
-    >>> levels(["clinic=1,2", "smoker=no,yes", 'maker="Smith, Inc.",other'])
-    {'clinic': [1, 2], 'smoker': ['no', 'yes'], 'maker': ['Smith, Inc.', 'other']}
-    """
+    """Read declarations such as ``smoker=no,yes``, typed as a CSV column of such cells is."""
     out: dict[str, list[Any]] = {}
     for item in given:
         name, equals, value = item.partition("=")
@@ -122,13 +120,8 @@ def levels(given: Sequence[str]) -> dict[str, list[Any]]:
                 raise SchemaError(f"--levels: {item!r} has an empty or badly quoted level; write NAME=A,B,...")
             texts.append(found[2] if found[1] is None else found[1].replace('""', '"'))
             at, more = found.end(), bool(found[3])
-        if all(map(_WHOLE.fullmatch, texts)):
-            out[name] = [int(t) for t in texts]
-        elif all(map(_NUMBER.fullmatch, texts)):
-            out[name] = [float(t) for t in texts]
-        else:
-            truth = all(t.lower() in {"true", "false"} for t in texts)
-            out[name] = [t.lower() == "true" for t in texts] if truth else texts
+        read = next((read for form, read in _READ.items() if all(map(form.fullmatch, texts))), str)
+        out[name] = [read(t) for t in texts]
     return out
 
 
@@ -141,8 +134,8 @@ def budget(a: argparse.Namespace, *, needed: bool = True) -> dict[str, Any]:
     """Read the one form of budget, as keyword arguments of the model.
     Raises BudgetError if more than one form is given, or none though it is needed.
     """
-    names = ("mu", "mu_max", "epsilon", "epsilon_max", "delta", "rho")
-    given = {n: getattr(a, n) for n in names if vars(a).get(n) is not None}
+    forms = ("mu", "mu_max", "epsilon", "epsilon_max", "delta", "rho")
+    given = {n: getattr(a, n) for n in forms if vars(a).get(n) is not None}
     got = [f"--{n}" for n in ("mu", "epsilon", "rho") if n in given] + ["--no-privacy"] * a.no_privacy
     if len(got) > 1 or (needed and not got and "delta" not in given):
         raise BudgetError(
@@ -173,61 +166,49 @@ def family(a: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     if name in TIMES.names:
         raise OptionError(f"--family {name} is not known: {TIMES.hint}.")
     choose("--family", name, OWN)
-    owned = [o.name for o in of_verb(a.verb) if o.families]
-    given = {o: getattr(a, o) for o in owned if getattr(a, o) is not None}
-    for option in given:
-        if option not in OWN[name]:
-            owners = " or ".join(f"--family {n}" for n, constants in OWN.items() if option in constants)
-            raise OptionError(
-                f"--{option.replace('_', '-')} belongs to {owners}, not to --family {name}; leave it out."
-            )
+    given = {o.name: getattr(a, o.name) for o in of_verb(a.verb) if o.families and getattr(a, o.name) is not None}
+    if others := [option for option in given if option not in OWN[name]]:
+        owners = " or ".join(f"--family {n}" for n, constants in OWN.items() if others[0] in constants)
+        raise OptionError(f"--{others[0].replace('_', '-')} belongs to {owners}, not to --family {name}.")
     for options, what in NEEDED.items():
         if options <= set(OWN[name]) and options.isdisjoint(given):
             raise OptionError(f"--family {name} needs {what}.")
     return name, given
 
 
-def _sizes(option: str, given: Sequence[str], form: str) -> Any:
-    """One number for all coefficients, or numbers by name."""
-    found = floats(given[0], ",") if len(given) == 1 else None
-    return found[0] if found and len(found) == 1 else single(option, given, f"NAME=NUMBER, such as {option} age=20")
-
-
 def single(option: str, given: Sequence[str], form: str) -> dict[str, float]:
     """Read numbers such as ``age=20``."""
     found = numbers(option, given, form)
-    wrong = next((name for name, values in found.items() if len(values) > 1), None)
-    if wrong is not None:
-        raise SchemaError(f"{option}: {wrong!r} has {len(found[wrong])} numbers; it must read {form}.")
+    if wrong := [name for name, values in found.items() if len(values) > 1]:
+        raise SchemaError(f"{option}: {wrong[0]!r} has several numbers; it must read {form}.")
     return {name: values[0] for name, values in found.items()}
 
 
-def _names(option: str, given: str, form: str) -> Any:
-    """One or several names, with commas between; None for "none"."""
-    if given in {"none", "auto"}:
-        return None if given == "none" else given
-    return tuple(name.strip() for name in given.split(","))
-
-
-def _counts(option: str, given: str, form: str) -> Any:
-    """One number, or several with commas between."""
-    found = floats(given, ",")
-    if found is None:
-        raise OptionError(f"{option} {quoted(given)} must read {form}, such as 2000,500,800.")
-    counts = [int(v) if v.is_integer() else v for v in found]
-    return counts if len(counts) > 1 else counts[0]
-
-
-_READ: Final[dict[str, Callable[[str, Any, str], Any]]] = {
-    "pairs": pairs,
-    "levels": lambda _, given, __: levels(given),
-    "numbers": numbers,
-    "coefficients": single,
-    "sizes": _sizes,
-    "names": _names,
-    "counts": _counts,
-    "texts": lambda _, given, __: tuple(given),
-}
+def _read(kind: str, option: str, given: Any, form: str) -> Any:
+    """Value of an option by its kind: numbers by name, or one for all; names, None for "none"; numbers or one."""
+    match kind:
+        case "pairs":
+            return pairs(option, given, form)
+        case "levels":
+            return levels(given)
+        case "numbers":
+            return numbers(option, given, form)
+        case "coefficients":
+            return single(option, given, form)
+        case "sizes":
+            found = floats(given[0], ",") if len(given) == 1 else None
+            by_name = f"NAME=NUMBER, such as {option} age=20"
+            return found[0] if found and len(found) == 1 else single(option, given, by_name)
+        case "names":
+            return {"none": None, "auto": "auto"}.get(given, tuple(name.strip() for name in given.split(",")))
+        case "counts":
+            if (found := floats(given, ",")) is None:
+                raise OptionError(f"{option} {quoted(given)} must read {form}, such as 2000,500,800.")
+            counts = [int(v) if v.is_integer() else v for v in found]
+            return counts if len(counts) > 1 else counts[0]
+        case "texts":
+            return tuple(given)
+    return given
 
 
 def given(a: argparse.Namespace, door: str) -> dict[str, Any]:
@@ -241,6 +222,5 @@ def given(a: argparse.Namespace, door: str) -> dict[str, Any]:
         if taken.get(o.name) is o and o.group != BUDGET and o.kind not in {"family", "budgets"}:
             if value is None or value is False or value == [] or value == o.default:
                 continue
-            read = _READ.get(o.kind)
-            out[o.name] = value if read is None else read(o.spelt, value, o.metavar or "")
+            out[o.name] = _read(o.kind, o.spelt, value, o.metavar or "")
     return out

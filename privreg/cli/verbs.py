@@ -68,11 +68,11 @@ def fit(a: argparse.Namespace) -> int:
 
 def _coefficients(res: Any, targets: Sequence[Path], a: argparse.Namespace, alpha: float) -> int:
     """Write and print results of a regression, at the level 1 − `alpha`."""
-    limits = {"alpha": alpha, "simultaneous": a.simultaneous}
+    how = {"alpha": alpha, "simultaneous": a.simultaneous, "exponentiate": a.exponentiate}
     head = {"family": repr(res.family), "inference": list(res.methods), "simultaneous": a.simultaneous}
-    summary = res.summary(details=a.details, exponentiate=a.exponentiate, **limits)
-    head, table = {**head, "exponentiated": a.exponentiate}, res.tidy(a.exponentiate, **limits)
-    return output.deliver(output.Shown(res, summary, table, head, "coefficients"), targets, a)
+    head |= {"exponentiated": a.exponentiate}
+    shown = output.Shown(res, res.summary(details=a.details, **how), res.tidy(**how), head, "coefficients")
+    return output.deliver(shown, targets, a)
 
 
 def means(a: argparse.Namespace) -> int:
@@ -83,10 +83,9 @@ def means(a: argparse.Namespace) -> int:
     targets, options, alpha = output.targets(a), given(a, "means.formula"), output.alpha(a)
     # a subgroup is named as its level is printed
     groups = {str(g): g for g in options.get("levels", {}).get(a.by, ())}
-    given_budgets = single("--by-budget", a.by_budget, "GROUP=NUMBER, such as --by-budget north=0.5")
-    budgets = {groups.get(name, name): value for name, value in given_budgets.items()}
-    spent, by = budget(a), budgets or None
-    model = PrivateMeans.from_formula(a.formula, csv_of(a, a.path), **spent, **options, by_budget=by)
+    budgets = single("--by-budget", a.by_budget, "GROUP=NUMBER, such as --by-budget north=0.5")
+    by = {groups.get(name, name): value for name, value in budgets.items()} or None
+    model = PrivateMeans.from_formula(a.formula, csv_of(a, a.path), **budget(a), **options, by_budget=by)
     return _estimates(model.fit(progress=False if a.quiet else None, **given(a, "means.fit")), targets, a, alpha)
 
 
@@ -115,9 +114,9 @@ def show(a: argparse.Namespace) -> int:
     a.formula = dict(res.header if several else res._fit.title).get("Formula", a.path)
     if not several:
         return _coefficients(res, targets, a, alpha)
-    for option, asked in (("--simultaneous", a.simultaneous), ("--exponentiate", a.exponentiate)):
-        if asked:
-            raise OptionError(f"{option}: these are means and frequencies, not coefficients; leave it out.")
+    if a.simultaneous or a.exponentiate:
+        option = "--simultaneous" if a.simultaneous else "--exponentiate"
+        raise OptionError(f"{option}: these are means and frequencies, not coefficients; leave it out.")
     return _estimates(res, targets, a, alpha)
 
 
@@ -133,7 +132,7 @@ def data(a: argparse.Namespace) -> int:
 
     function = name.replace("-", "_")
     public, provenance = getattr(datasets, f"{function}_schema")(), getattr(datasets, function)(1).attrs["provenance"]
-    path = Path(a.path)
+    path, carries = Path(a.path), Path(a.path).suffix.lower() in {".parquet", ".pq"}
     if path.suffix.lower() in {".feather", ".arrow", ".ipc"}:
         raise OptionError(f"{a.path!r}: a data set is written as CSV or Parquet; name it .csv or .parquet.")
     if a.schema is not None:
@@ -144,19 +143,15 @@ def data(a: argparse.Namespace) -> int:
         Schema.declare(**public).to_file(a.schema)  # before the rows: a wrong name shows at once
     path = datasets.write(name, path, rows if a.rows is None else a.rows, a.seed)
     used = set(re.findall(r"\w+", formula))
-    bounds = [f"{c}={low:g}:{high:g}" for c, (low, high) in public["bounds"].items() if c in used]
-    levels = [f"{c}={','.join(names)}" for c, names in public["levels"].items() if c in used]
-    lines = [f'privreg fit "{formula}" {quoted(str(path))} --mu 1']
-    carries = path.suffix.lower() in {".parquet", ".pq"}
-    if a.schema is not None:
-        lines.append(f"--schema {quoted(a.schema)}")
-    elif not carries:
-        lines.append(f"--bounds {' '.join(map(quoted, bounds))}")
-        if levels:
-            lines.append(f"--levels {' '.join(map(quoted, levels))}")
+    said = {"bounds": [f"{c}={low:g}:{high:g}" for c, (low, high) in public["bounds"].items() if c in used]}
+    said["levels"] = [f"{c}={','.join(names)}" for c, names in public["levels"].items() if c in used]
+    if a.schema is not None or carries:
+        said = {} if a.schema is None else {"schema": [a.schema]}
+    options = [f"--{option} {' '.join(map(quoted, words))}" for option, words in said.items() if words]
     public_too = " The file carries its public bounds and levels." if carries else ""
     print(f"Wrote {str(path)!r}. It is a {provenance}.{public_too}\nTo fit it:\n")
-    print("  " + " \\\n      ".join(lines), flush=True)
+    command = f'  privreg fit "{formula}" {quoted(str(path))} --mu 1'
+    print(" \\\n      ".join([command, *options]), flush=True)
     return 0
 
 
@@ -193,21 +188,18 @@ def schema(a: argparse.Namespace) -> int:
     wanted = None if a.formula is None else read_formula(a.formula, {}).columns
     files = described(a.path, *written)
     found = [(file.name, line) for file in files for line in mismatches(declared, file, wanted)]
-    count = f"{len(found)} mismatch{'' if len(found) == 1 else 'es'}"
-    print(f"{a.path} against {a.schema}: {count if found else 'nothing found'}")
-    for name, line in found:
-        print(f"  {name}: {line}")
+    count = f"{len(found)} mismatch{'' if len(found) == 1 else 'es'}" if found else "nothing found"
     only_names = all(file.kinds is None for file in files)
     looked = "names of columns (a CSV file has no types)" if only_names else "names and types of columns"
-    print(f"Only {looked} were looked at, no row.", flush=True)
+    lines = [f"{a.path} against {a.schema}: {count}", *(f"  {name}: {line}" for name, line in found)]
+    print("\n".join(lines), f"\nOnly {looked} were looked at, no row.", sep="", flush=True)
     return 2 if found else 0
 
 
 def plan(a: argparse.Namespace) -> int:
     """Find people, precision or budget before any data."""
     check_order(a)
-    name, constants = family(a)
-    spent, options = budget(a, needed=False), given(a, "plan.formula")
+    (name, constants), options = family(a), given(a, "plan.formula")
 
     from privreg.families.family import FAMILIES
     from privreg.planning import power as planning
@@ -217,7 +209,8 @@ def plan(a: argparse.Namespace) -> int:
         options[option] = _public(option, options[option])
     # without an effect a power asks which effects tests of so many records find
     power = options.pop("power", None) if "n" in options and "effect" not in options else None
-    found = planning.plan(a.formula, family=FAMILIES[name](**constants), alpha=output.alpha(a), **spent, **options)
+    options |= budget(a, needed=False)
+    found = planning.plan(a.formula, family=FAMILIES[name](**constants), alpha=output.alpha(a), **options)
 
     def shown(view: View) -> str:
         return as_text(respelt(view._layout(), partial(in_shell, verb="plan")))
@@ -271,12 +264,12 @@ def _grid(found: StudyPlan, a: argparse.Namespace) -> str:
     """Mean widths over people and budgets."""
     import pandas as pd
 
-    asked = {"--at-n": a.at_n, "--at-mu": a.at_mu}
-    read = {option: None if text is None else floats(text, ",") for option, text in asked.items()}
-    for option, text in asked.items():
+    read = {}
+    for option, text in {"n": a.at_n, "mu": a.at_mu}.items():
+        read[option] = None if text is None else floats(text, ",")
         if text is not None and read[option] is None:
-            raise OptionError(f"{option} {text!r} must be numbers with commas between, such as 0.5,1,2.")
-    table = found.table(n=read["--at-n"], mu=read["--at-mu"], coef=a.coef)
+            raise OptionError(f"--at-{option} {text!r} must be numbers with commas between, such as 0.5,1,2.")
+    table = found.table(**read, coef=a.coef)
     trusted = pd.DataFrame(table.attrs["reliable"], index=table.index)
     body = table.map("{:.4g}".format) + trusted.replace({True: "  ", False: " †"})
     said = "" if trusted.to_numpy().all() else "\n† a fit would say not to rely on such an interval"

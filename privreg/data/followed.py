@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final
@@ -30,11 +30,6 @@ class Followed:
     start: str | None = None  # Column of the time of entry; 0 for all if None
     cause: Any = None  # Level of the event that counts, others being censored; None: all but the first
 
-    @classmethod
-    def from_json(cls, doc: Mapping[str, Any]) -> Followed:
-        """Rebuild it from its fields as JSON."""
-        return cls(**{**doc, "cuts": tuple(map(float, doc["cuts"]))})
-
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns that it reads."""
@@ -44,16 +39,6 @@ class Followed:
     def edges(self) -> Array:
         """Ends of all intervals from 0 on, shape (J + 1,)."""
         return np.array([0.0, *self.cuts])
-
-    @property
-    def widths(self) -> tuple[float, ...]:
-        """Lengths of the intervals."""
-        return tuple(np.diff(self.edges).tolist())
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Names of the intervals, which hold their end and not their beginning."""
-        return tuple(f"({a:.6g}, {b:.6g}]" for a, b in pairwise(self.edges))
 
     @property
     def written(self) -> str:
@@ -69,29 +54,23 @@ class Followed:
         """Declarations with those of rows of intervals.
         Raises SchemaError if the event's levels are none of an event, or `cause` is none of them.
         """
-        events = schema.levels.get(self.event, ())
-        if self.event in schema.levels and (len(events) < 2 or not (self.cause is None or self.cause in events[1:])):
+        events, causes = schema.levels.get(self.event), (schema.levels.get(self.event) or ())[1:]
+        if (events is not None and not causes) or (self.cause is not None and self.cause not in causes):
             raise SchemaError(
-                f"{self.written}: the first level of {self.event!r} is censoring, and the others are events, of which "
+                f"{self.written}: levels={{{self.event!r}: [...]}} has censoring first, and then events, of which "
                 "cause= may be one."
             )
-        if not events and self.cause is not None:
-            raise SchemaError(f"cause={self.cause!r} needs levels={{{self.event!r}: ['censored', …]}} with all causes.")
-        least = SHORTEST * self.cuts[-1]
-        return replace(
-            schema,
-            bounds={**schema.bounds, AT_RISK: (least, max(self.widths))},
-            levels={**schema.levels, INTERVAL: self.labels},
-        )
+        bounds = {**schema.bounds, AT_RISK: (SHORTEST * self.cuts[-1], float(np.diff(self.edges).max()))}
+        labels = tuple(f"({a:.6g}, {b:.6g}]" for a, b in pairwise(self.edges))  # they hold their end
+        return replace(schema, bounds=bounds, levels={**schema.levels, INTERVAL: labels})
 
     @np.errstate(all="ignore")  # a warning would tell of one value
     def rows(self, batch: Any, schema: Schema, columns: Iterable[str]) -> dict[str, Any]:
         """Columns of a batch for each person and interval, in order, without a response where they are not at risk."""
-        time = numbers(column_of(batch, self.time), self.time, gaps=True)
-        start = np.zeros(len(time))
+        time = numbers(column_of(batch, self.time), self.time, gaps=True)[:, None]
+        start, raw = np.zeros_like(time), column_of(batch, self.event)
         if self.start is not None:
-            start = numbers(column_of(batch, self.start), self.start, gaps=True)
-        raw = column_of(batch, self.event)
+            start = numbers(column_of(batch, self.start), self.start, gaps=True)[:, None]
         if self.event in schema.levels:
             levels = schema.levels[self.event]
             place = level_codes(raw, self.event, levels, gaps=True)
@@ -99,15 +78,13 @@ class Followed:
         else:
             code = zero_one(numbers(raw, self.event, gaps=True), self.event, gaps=True)
             known, counts = np.isfinite(code), code == 1.0
-        known = known & (start >= 0.0) & (start < time)  # not of NaN
         begin, end = self.edges[:-1], self.edges[1:]
-        last, first = time[:, None], start[:, None]
-        at_risk = np.minimum(last, end) - np.maximum(first, begin)
-        here = known[:, None] & (at_risk > 0.0)
-        event = np.where(here, counts[:, None] & (last > begin) & (last <= end), np.nan)
+        at_risk = np.minimum(time, end) - np.maximum(start, begin)
+        here = known[:, None] & (start >= 0.0) & (start < time) & (at_risk > 0.0)  # not of NaN
+        event = np.where(here, counts[:, None] & (time > begin) & (time <= end), np.nan)
+        labels = pd.Index(schema.levels[INTERVAL])
         made: dict[str, Any] = {ENDED: event.ravel(), AT_RISK: np.where(here, at_risk, 1.0).ravel()}
-        places = np.tile(np.arange(len(end)), len(time))
-        made[INTERVAL] = pd.Categorical.from_codes(places, pd.Index(self.labels))
+        made[INTERVAL] = pd.Categorical.from_codes(np.tile(np.arange(len(end)), len(time)), labels)
         index = np.repeat(np.arange(len(time)), len(end))
         for name in (name for name in columns if name not in self.columns):
             column = as_series(column_of(batch, name)).iloc[index]

@@ -221,7 +221,9 @@ class Participants:
         given["effect"] = None if doc.get("effect") is None else (str(doc["effect"]), str(doc["id"]))
         followed = doc.get("followed")
         out = cls.declare(**{k: v for k, v in given.items() if k not in {"mu", "weight", "followed"}})
-        return out if followed is None else replace(out, followed=Followed.from_json(followed))
+        if followed is None:
+            return out
+        return replace(out, followed=Followed(**{**followed, "cuts": tuple(map(float, followed["cuts"]))}))
 
 
 def _column(option: str, name: Any, what: str) -> str | None:

@@ -61,24 +61,19 @@ def estimand(fit: ResultData, rows: Any) -> Array:
     """Coefficients, user's units, shape (p,), that solve the fit's equation there; see `PrivateResults.estimand`."""
     if fit.cuts:
         fit.refuse_levels("estimand()")
-    equation = fit.equation
-    if equation is None and fit.statement.trust == "curator":
-        raise InferenceError(
-            "a curator's descent releases coefficients, and no equation that they solve; what it estimates on public "
-            "rows are the params of the same fit of these rows with mu=None, which has no noise."
-        )
+    equation, function = fit.equation, fit.family.compiled
     if equation is None:
         raise InferenceError(
-            "these results hold no equation: they are of an earlier version, or "
-            "main rounds had not begun; fit again, with more people."
+            "these results hold no equation: they are of an earlier version, or main rounds had not begun; fit again, "
+            "with more people. Of a curator's descent fit these rows with mu=None, which has no noise."
         )
-    if scores.scoring_of(equation.shape[0]).stacked and equation.shape[1]:
+    scoring = scores.scoring_of(equation.shape[0])
+    if scoring.stacked and equation.shape[1]:
         raise InferenceError(
             "without noise coefficients are the likelihood's: what it estimates on these rows are the params of the "
             "same fit of them."
         )
-    function = fit.family.compiled
-    if scores.scoring_of(equation.shape[0]).own and function is None:
+    if scoring.own and function is None:
         raise InferenceError(
             "the score of a family of your own is code, which is never saved; use the results that fit() returned."
         )
@@ -87,8 +82,9 @@ def estimand(fit: ResultData, rows: Any) -> Array:
     units = units_of(fit.design, fit.family, people)
     held = _encoded(fit, equation, rows, people, units)
     theta, flat = _root(equation, held, function)
-    for turn in range(TURNS if equation.ratio is not None else 0):  # c follows the residuals
-        c = _threshold(equation, held, theta)
+    for turn in range(TURNS if equation.ratio is not None else 0):  # c follows the residuals' median absolute size
+        far = [np.abs(r.y - r.z @ theta - (0.0 if r.offset is None else r.offset)) for r in held]
+        c = float(equation.ratio or 0.0) * float(np.median(np.concatenate(far))) / MEDIAN
         if not c > CONVERGED * equation.c[0] or turn == TURNS - 1:
             raise InferenceError("residuals of these rows have no scale for the threshold c: most are 0, or too few.")
         before = theta
@@ -134,21 +130,19 @@ def _encoded(fit: ResultData, equation: Equation, rows: Any, people: Participant
     what, more = "the coefficients that its equation has there", () if people is None else people.columns
     for batch in public_batches(rows, fit.design, what, more, simulated=fit.statement.seeded):
         given = fit.design.encode(batch)
-        x = np.array(given.exog, dtype=np.float64, order="C")
-        units.rows_inside(x)
+        x = units.probe_inside(given.exog)
         y, offset = units.response_inside(given.endog), None if given.offset is None else given.offset / units.y_scale
         weight, ids = None if people is None else people.weights(batch), None
         if people is not None and people.gathered:
             limits = (0.0, 1.0) if people.weight is None else fit.design.schema.limits(people.weight)
             weight, ids = people.survey_weights(batch, limits[1], limits[0]), people.ids(batch)
-        ids = None if ids is None else texts_of(ids)
-        held.append(Block(y, x[:, equation.order], offset, weight, hashes=ids))
+        held.append(Block(y, x[:, equation.order], offset, weight, hashes=None if ids is None else texts_of(ids)))
     made = joined(held)
-    y, x, offset, parts, ids = made.y, made.x, made.offset, made.weight, made.hashes
+    y, x, offset, parts = made.y, made.x, made.offset, made.weight
     person, times = None, 1.0
     cuts = None if fit.design.cuts is None else (fit.design.cuts @ units.matrix)[:, equation.order]
     if people is not None and (people.gathered or cuts is not None):
-        hashes = np.arange(len(y)) if ids is None else pd.factorize(ids)[0]
+        hashes = np.arange(len(y)) if made.hashes is None else pd.factorize(made.hashes)[0]
         made = made._replace(hashes=hashes.astype(np.uint64) + np.uint64(1))
         made = Gatherer(people, binary=fit.family.binary, cuts=cuts).together(made)
         usable = np.isfinite(made.y) & np.isfinite(made.x).all(axis=2)
@@ -157,8 +151,9 @@ def _encoded(fit: ResultData, equation: Equation, rows: Any, people: Participant
         person, times = np.nonzero(usable)[0], usable.sum() / len(usable)
         y, x, parts = made.y[usable], made.x[usable], share[usable]
         offset = None if made.offset is None else made.offset[usable]
-    y, z = (y - equation.y_centre) / equation.y_scale, _mapped(equation.rows, x)
-    offset = None if offset is None else offset / equation.y_scale
+    row_map = equation.rows
+    z = x @ row_map.T if len(row_map) == x.shape[1] else x * row_map[0] + x[:, :1] * row_map[1]
+    y, offset = (y - equation.y_centre) / equation.y_scale, None if offset is None else offset / equation.y_scale
     one = people is not None and people.effect is not None  # all rows of a person have one weight
     weighted = z * (times * _weights(equation, z, person, one=one) * (1.0 if parts is None else parts))[:, None]
     if len(y) <= len(equation.theta):
@@ -186,19 +181,6 @@ def _weights(equation: Equation, z: Array, person: Any = None, *, one: bool = Fa
             np.maximum.at(most, person, each)
         lengths = longest[:, person]
     return np.asarray(equation.shares @ np.minimum(1.0, 1.0 / np.maximum(lengths, 1e-300)))
-
-
-def _mapped(rows: Array, x: Array) -> Array:
-    if len(rows) == x.shape[1]:
-        return np.asarray(x @ rows.T)
-    return np.asarray(x * rows[0] + x[:, :1] * rows[1])
-
-
-def _threshold(equation: Equation, rows: list[_Rows], theta: Array) -> float:
-    """The threshold c of the residuals: a multiple of their normal-consistent median absolute size."""
-    assert equation.ratio is not None
-    far = [np.abs(r.y - r.z @ theta - (0.0 if r.offset is None else r.offset)) for r in rows]
-    return equation.ratio * float(np.median(np.concatenate(far))) / MEDIAN
 
 
 # --- the root --------------------------------------------------------------------------------------------------
@@ -232,7 +214,7 @@ def _root(equation: Equation, rows: list[_Rows], function: Any) -> tuple[Array, 
             near, _ = _minimum(convex, rows[::EVERY], near, moment, function)
     near, flat = _minimum(convex, rows, near, moment, function)
     if not plain and (found := _solved(equation, rows, near, function)) is None:
-        raise InferenceError(f"{NO_ROOT}.")
+        raise InferenceError(NO_ROOT)
     return near if found is None else found, flat
 
 
@@ -272,18 +254,18 @@ def _minimum(equation: Equation, rows: list[_Rows], theta: Array, moment: Array,
             theta, value, slope = _along(field, theta, step, float(value @ step))
         else:
             if not scoring.jumps:
-                raise InferenceError(f"{NO_ROOT}.")
+                raise InferenceError(NO_ROOT)
     _, slope = _field(equation, rows, theta, CELL * unit, function)
     inverse = np.linalg.inv(length)
     flat = not float(np.linalg.eigvalsh(inverse.T @ (0.5 * (slope + slope.T)) @ inverse)[0]) > LITTLE / unit
     if flat and scoring.separable:
-        raise InferenceError(f"{NO_ROOT}.")
+        raise InferenceError(NO_ROOT)
     return theta, flat
 
 
 NO_ROOT: Final = (
     "the fit's equation has no root on these rows, as where classes are predicted without error or a level has no "
-    "count; give more rows, like those of the people who reported"
+    "count; give more rows, like those of the people who reported."
 )
 
 
@@ -301,7 +283,7 @@ def _along(
     while at < 0.25 * first:
         part *= 2.0
         if part > FARTHEST:
-            raise InferenceError(f"{NO_ROOT}.")
+            raise InferenceError(NO_ROOT)
         at = rise(part)
     if at > -0.25 * first:
         part = float(brentq(rise, 0.0, part, xtol=1.0 / FARTHEST, rtol=0.1))

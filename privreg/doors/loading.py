@@ -55,8 +55,7 @@ def _load(path: str | Path, functions: Any, trust: str | Path | None, *, streams
     def needs(document: dict[str, Any]) -> int:
         if document["kind"] == archive.STREAM and not streams:
             raise SavedFileError(
-                f"{str(path)!r} is a stream to go on with; in Python, privreg.load(...).results() are its results so "
-                "far."
+                f"{str(path)!r} is a stream; in Python, privreg.load(...).results() are its results so far."
             )
         if document["kind"] == archive.CHECKPOINT:
             again = f"give the fit's own call again, with checkpoint={str(path)!r}."
@@ -91,11 +90,9 @@ def _rebuild(path: Path, document: dict[str, Any], arrays: dict[str, Any], desig
         return PrivateResults(restored(document, arrays, design, family))
     options = dict(document["options"])
     model = PrivateOnlineRegression.__new__(PrivateOnlineRegression)
-    rows = options.pop("rows")
-    people, budget = Participants.from_json(document["people"]), Budget.restore(*document["budget"])
-    weights, mechanism, private = document["private"]
-    how = (weights, mechanism, private, people, document.get("trust", "local"))
-    spec = ModelSpec.declare(design, family, budget, *how)
+    rows, people = options.pop("rows"), Participants.from_json(document["people"])
+    how = (*document["private"], people, document.get("trust", "local"))
+    spec = ModelSpec.declare(design, family, Budget.restore(*document["budget"]), *how)
     model._build(spec, None, ModelOptions(rows=rows, dataset=document.get("dataset")))
     public = PublicRows.restored(document.get("covariates"), arrays.get("covariates"), len(design.names))
     like = Target.from_json(options.pop("like", None), len(design.names))

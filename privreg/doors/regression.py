@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any, Final, Never, cast
 
 from privreg.data.sources.open import Source, refuse_few, rows_of
-from privreg.errors import DataError, InferenceError, OptionError, UnsupportedArgumentError
+from privreg.errors import DataError, InferenceError, choose
 from privreg.fits.fit_plan import FitPlan, target_of
 from privreg.fits.settings import FitOptions, RunOptions
 from privreg.formula.describe import ModelOptions, array_spec, callers_scopes, formula_spec, public_rows
-from privreg.formula.spec import Described, ModelSpec
+from privreg.formula.spec import Described, ModelSpec, refuse
 from privreg.options.running import progress_bar
 from privreg.options.table import check, documented
 from privreg.options.unknown import refuse_positional, refuse_unknown
@@ -31,6 +31,11 @@ MOST_DEFAULT_THREADS: Final = 4
 class PrivateOnlineRegression(Described):
     """Regression with inference under local differential privacy, in one pass over the people.
 
+    Frozen: `fit` returns results and leaves the model unchanged; pickling a model leaves its data out. Local reports by
+    rounds go up to 100 coefficients. With published tuning and more of them random scaling keeps variances only, for
+    intervals and tests of single coefficients; for tests of several ask for batch_means. See Xie, Shi, Jiang, Kong &
+    He, Online differentially private inference in stochastic gradient descent, arXiv 2505.08227.
+
     Parameters
     ----------
     endog : array_like, shape (n,)
@@ -38,20 +43,6 @@ class PrivateOnlineRegression(Described):
     exog : array_like, shape (n, p)
         Design. A column named "const" or "Intercept" is the constant 1 by declaration; no column is added.
     **options : `options/parameters.toml`
-
-    Notes
-    -----
-    Each message of an error says what was got, what is allowed, and the fix. Frozen: `fit` returns results and leaves
-    the model unchanged. Pickling a model leaves its data out.
-
-    Local reports by rounds go up to 100 coefficients. With published tuning and more of them random scaling keeps
-    variances only: intervals and tests of single coefficients; for tests of several ask for batch_means. Factors with
-    many levels are then encoded as one column of numbers, which changes no bit.
-
-    References
-    ----------
-    Xie, Shi, Jiang, Kong & He, Online differentially private inference in stochastic gradient descent,
-    arXiv 2505.08227.
 
     Examples
     --------
@@ -165,9 +156,8 @@ class PrivateOnlineRegression(Described):
 
             A DataFrame may carry public declarations, ``data.attrs["privreg"] = {"bounds": {"age": [18, 65]},
             "levels": {"smoker": ["no", "yes"]}}``, and so may a Parquet file that pandas wrote; `pr.datasets` do. They
-            are what whoever made the data said in public, they are used for the columns that you declare nothing
-            about, and the summary names them as the source. Nothing is ever learned into them. pandas keeps them in
-            slices and copies, also after you have changed a column: give the `bounds` of such a column.
+            are used for columns that you declare nothing about, and the summary names them as the source. pandas keeps
+            them in slices and copies, also after you have changed a column: give the `bounds` of such a column.
         **options : `options/parameters.toml`
 
         A term that would learn from the rows (``center``, ``x.mean()``, ``pd.qcut``, …) is a PrivacyLeakError.
@@ -190,11 +180,10 @@ class PrivateOnlineRegression(Described):
 
     def _build(self, spec: ModelSpec, source: Source | None, asked: ModelOptions) -> None:
         self._rows: int | None = check("local.formula", "rows", asked.rows)
-        if spec.noise.again and asked.rows is not None:
-            raise UnsupportedArgumentError(
-                f"rows= is for streams, and {'each silo' if spec.silos else 'a curator'} counts the rows; leave it "
-                "out, or give it to plan()."
-            )
+        words = (
+            f"rows= is for streams, and {'each silo' if spec.silos else 'a curator'} counts the rows; give it to plan()"
+        )
+        refuse({words: spec.noise.again and asked.rows is not None})
         if source is not None:
             who = spec.people.id if spec.people.k_max is not None else None
             refuse_few(source.rows, len(spec.design.names), source.kind, who)
@@ -293,11 +282,8 @@ class PrivateOnlineRegression(Described):
         count by but a `dataset`.
         """
         refuse_unknown("local.start", unknown)
-        if self._spec.noise.again:
-            raise UnsupportedArgumentError(
-                f"a fit of {self._spec.holders} needs all rows at once, as all of them answer in each round, so it has "
-                "no start(); use fit(), or trust='two_collectors' for rows that come as a stream."
-            )
+        words = f"a fit of {self._spec.holders} needs all rows at once, as all of them answer in each round, so it has"
+        refuse({f"{words} no start(); use fit(), or trust='two_collectors' for a stream": self._spec.noise.again})
         asked = FitOptions(
             tuning=tuning, inference=inference, lanes=lanes, threads=threads, batch_size=batch_size, alpha=alpha,
             step=step, measures=measures, rounds=rounds, covariates=covariates, like=like,
@@ -354,21 +340,18 @@ class PrivateOnlineRegression(Described):
         of more files are read again in each round. All of them answer in every round, and `inference`, `measures`,
         `like`, `threads`, `seed`, `progress` and `checkpoint` are as described here.
 
-        Parameters
-        ----------
-        **options : `options/parameters.toml`
-
-        Notes
-        -----
         A ReliabilityWarning names rows of the results that should not be relied on, and why. Unless `order` is random,
         rows are taken in the order they come, and their order must have nothing to do with their values: a file sorted
         by the response or a covariate biases the estimates. Shuffle first (``data.sample(frac=1)``) if it might. Row
         groups of Parquet files are read at random, but the rows of each together.
 
-        `covariates` that were fitted privately in this process, or are among the rows to be fitted, are a
-        NotPrivateError; a limit that `privreg.limit_spending` has set, and this would exceed, is a BudgetError, and
-        nothing is then spent; rows that can't be used are a DataError or SchemaError, which quotes no value; a
-        checkpoint of another fit or of other rows is a SavedFileError.
+        Raises NotPrivateError of `covariates` that were fitted privately in this process, or are to be; BudgetError of
+        a limit that `privreg.limit_spending` has set and this would exceed, and nothing is then spent; DataError or
+        SchemaError, without a value, of rows that can't be used; SavedFileError of a checkpoint of another fit.
+
+        Parameters
+        ----------
+        **options : `options/parameters.toml`
         """
         refuse_unknown("local.fit", unknown)
         asked = FitOptions(
@@ -399,35 +382,27 @@ class PrivateOnlineRegression(Described):
             read = sum(map(rows_of, source.batches(0)))  # which says what is wrong, if they can't be read
             rows = read if self._spec.people.k_max is None or not read else None
         refuse_few(rows, len(self._spec.design.names), source.kind)
-        if kept is not None and self._spec.people.k_max is not None and not curator:
-            raise UnsupportedArgumentError(
-                "checkpoint= doesn't go with k_max=: who came, and the rows of whoever is being read, are never "
-                "stored; leave it out."
-            )
         asked = self._read(asked, seeded=seed is not None)
         if not curator:
             warn_of_steps(asked)
-        if client is not None and self._spec.summed:
-            raise UnsupportedArgumentError(
-                f"client= is for trust='local': with {self._spec.holders} sums are made in this process, which reads "
-                "the files of Dask DataFrames, too; leave it out."
-            )
-        if curator and mended:
-            raise UnsupportedArgumentError(
-                "mended= is of rows that are read once, and these are read anew; remove the checkpoint to begin "
-                "anew, which is another release."
-            )
         here = self._spec.people.gathered or self._spec.clusters > 0
-        if client is not None and here:
-            raise UnsupportedArgumentError(
-                "client= doesn't go with k_max=, weights= or cluster=: a person's rows may be in several parts of "
-                "the files, which are read in this process; leave it out."
-            )
-        if client is not None or (source.parts and self._spec.trust == "local" and not here):
-            if kept is not None:
-                raise OptionError(
-                    "checkpoint= is for one stream; a cluster works lost parts again by itself: leave it out."
-                )
+        cluster = client is not None or (bool(source.parts) and self._spec.trust == "local" and not here)
+        dask, sums = client is not None, f"with {self._spec.holders} sums are made in this process"
+        refused = {
+            f"client= is for trust='local': {sums}, which reads the files of Dask DataFrames, too": (
+                dask and self._spec.summed
+            ),
+            "client= doesn't go with k_max=, weights= or cluster=: a person's rows may be in several parts of the "
+            "files, which are read in this process": dask and here,
+            "mended= is of rows that are read once, and these are read anew; a fit without the checkpoint is another "
+            "release": curator and mended,
+            "checkpoint= doesn't go with k_max=: who came, and the rows of whoever is being read, are never stored": (
+                kept is not None and self._spec.people.k_max is not None and not curator
+            ),
+            "checkpoint= is for one stream; a cluster works lost parts again by itself": kept is not None and cluster,
+        }
+        refuse({f"{words}; leave it out": true for words, true in refused.items()})
+        if cluster:
             from privreg.simulation import workers
 
             res = workers.fit(self._spec, source, asked, start_params, seed, progress, client)
@@ -458,3 +433,17 @@ def _named(asked: ModelOptions) -> ModelOptions:
     from privreg.published.descent.losses import resolve
 
     return replace(asked, family=resolve(asked.family))
+
+
+class Regression(PrivateOnlineRegression):
+    """`privreg.PrivateOnlineRegression` with ``trust="central"``, whose options and methods it has."""
+
+    def __init__(self, endog: Any, exog: Any, *, trust: str = "central", **options: Any) -> None:
+        super().__init__(endog, exog, trust=choose("trust", trust, ["central"]), **options)
+
+    @classmethod
+    def from_formula(
+        cls, formula: str, data: Any = None, *more: Any, trust: str = "central", **options: Any
+    ) -> PrivateOnlineRegression:
+        """Describe a model by a formula; see `privreg.PrivateOnlineRegression.from_formula`."""
+        return super().from_formula(formula, data, *more, trust=choose("trust", trust, ["central"]), **options)

@@ -92,14 +92,7 @@ def Cloglog() -> Family:
     The probability is 1 − exp(−exp(η)): of an event with proportional hazards by one public time, so that exponentials
     of coefficients are hazard ratios.
 
-    Notes
-    -----
     The score of the likelihood has no bound. With noise it is π − y instead, whose zero is the same where the model is
     right, and whose loss is convex, too. Without noise (``mu=None``, ``trust="central"``) it is the likelihood's.
-
-    Examples
-    --------
-    >>> Cloglog()
-    Cloglog()
     """
     return Family("Cloglog", codes.CLOGLOG, "cloglog", "binary")

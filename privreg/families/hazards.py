@@ -86,6 +86,5 @@ def longest(share: float, noise: float) -> float:
     return float(tried[np.argmin(1.0 / events + noise * (1.0 + tried**2) / events**2)])
 
 
-def Hazards() -> Family:
-    """The family of a formula's ``Surv()``."""
-    return Family("Hazards", codes.HAZARDS, "log", "binary")
+HAZARDS: Final = Family("Hazards", codes.HAZARDS, "log", "binary")
+"""The family of a formula's ``Surv()``."""

@@ -110,34 +110,19 @@ class SmoothedHingeScore(HingeScore):
 
 @known_arguments
 def Hinge() -> Family:
-    """Linear support vector machine: hinge loss for a response in {0, 1}, a boolean, or a two-level factor.
-
-    Examples
-    --------
-    >>> Hinge()
-    Hinge()
-    """
+    """Linear support vector machine: hinge loss for a response in {0, 1}, a boolean, or a two-level factor."""
     return Family("Hinge", codes.HINGE, "margin", "binary")
 
 
 @known_arguments
 def SmoothedHinge(width: float = 1.0) -> Family:
     """Linear support vector machine with a hinge rounded off over a stretch of the margin.
+    Raises OptionError if `width` is not a positive number.
 
     Parameters
     ----------
     width : float
         Length of that stretch: the loss is (1 − m)²/(2 width) for margins m in (1 − width, 1), linear below.
-
-    Raises
-    ------
-    OptionError
-        If `width` is not a positive number.
-
-    Examples
-    --------
-    >>> SmoothedHinge(0.5)
-    SmoothedHinge(width=0.5)
     """
     number = real(width)
     if number is None or not 0.0 < number < math.inf:

@@ -173,14 +173,7 @@ def farthest(share: Array) -> Array:
 def Logistic() -> Family:
     """Logistic regression for a response in {0, 1}, a boolean, or a two-level factor.
 
-    References
-    ----------
-    XSJKH (arXiv 2505.08227), section 5.2, with y in {0, 1} as its loss needs (the text says {−1, 1}).
-
-    Examples
-    --------
-    >>> Logistic()
-    Logistic()
+    See XSJKH (arXiv 2505.08227), section 5.2, with y in {0, 1} as its loss needs (the text says {−1, 1}).
     """
     return Family("Logistic", codes.LOGISTIC, "logit", "binary")
 
@@ -189,13 +182,6 @@ def Logistic() -> Family:
 def Multinomial() -> Family:
     """Multinomial logistic regression for a factor of two or more declared levels, the first being the baseline.
 
-    Notes
-    -----
     The score of all classes is reported at once, over its largest norm for any response at the same covariates.
-
-    Examples
-    --------
-    >>> Multinomial()
-    Multinomial()
     """
     return Family("Multinomial", codes.MULTINOMIAL, "logit", "levels")

@@ -54,9 +54,14 @@ class NegativeBinomialScore(PoissonScore):
         Without noise the likelihood's score of log α, and the slope that was observed.
         """
         mean = np.exp(np.clip(eta, -700.0, math.log(shape.a)))
-        if not shape.b:
-            return _likelihood(at, mean, y, shape.a)
-        return _bounded(at, mean, lambda step: np.exp(y * step))
+        if shape.b:
+            return _bounded(at, mean, lambda step: np.exp(y * step))
+        k, x = 1.0 / at, at * mean
+        up, steep = digamma(y + k) - digamma(k), polygamma(1, y + k) - polygamma(1, k)
+        total = np.log1p(x) * k
+        score = total - k * up + (y - mean) / (1.0 + x)  # over y_max, within ±1 but for rows that are far off
+        slope = total - mean / (1.0 + x) - k * up - k**2 * steep + (y - mean) * x / (1.0 + x) ** 2
+        return np.asarray(score / shape.a), np.asarray(slope / shape.a)
 
     def reference(self, shape: Shape, at: float, here: Array, there: Array, truth: float) -> tuple[Array, ...]:
         mean, true = (np.exp(np.clip(v, -700.0, math.log(shape.a))) for v in (here, there))
@@ -101,46 +106,22 @@ def _bounded(at: float, mean: Array, power: Callable[[Array], Array]) -> tuple[A
     return apart(power) / most, rise / most
 
 
-def _likelihood(at: float, mean: Array, y: Array, y_max: float) -> tuple[Array, Array]:
-    """Score of log α and its slope, less the sign, over y_max: within ±1 but for rows that are far off."""
-    k = 1.0 / at
-    up, steep = digamma(y + k) - digamma(k), polygamma(1, y + k) - polygamma(1, k)
-    x, total = at * mean, np.log1p(at * mean) * k
-    score = total - k * up + (y - mean) / (1.0 + x)
-    slope = total - mean / (1.0 + x) - k * up - k**2 * steep + (y - mean) * x / (1.0 + x) ** 2
-    return np.asarray(score / y_max), np.asarray(slope / y_max)
-
-
 @known_arguments
 def NegativeBinomial(y_max: float | None = None) -> Family:
     """Negative binomial regression of counts (NB2), the variance of which is m + α m² at the mean m.
+    Raises OptionError if `y_max` is not a positive number.
+
+    Rounds learn α, see ``res.fit_measures``. Counts weigh 1/(1 + α m), and coefficients are those of a log-linear mean
+    whatever the dispersion is: with zero inflation, say. With noise they weigh alike below y_max/10, and α follows
+    from bounded numbers z^y, whose mean is (1 + α m (1 − z))^(−1/α); without noise (``mu=None``, ``trust="central"``)
+    it is the likelihood's fit. Not for ``trust="local"``.
+    See Lawless, Negative binomial and mixed Poisson regression, Canadian Journal of Statistics 1987; Kemp and Kemp,
+    Rapid estimation for discrete distributions, The Statistician 1988, for z^y.
 
     Parameters
     ----------
     y_max : float
         Largest response, to be given, as for :func:`Poisson`.
-
-    Raises
-    ------
-    OptionError
-        If `y_max` is not a positive number.
-
-    Notes
-    -----
-    Rounds learn α, see ``res.fit_measures``. Counts weigh 1/(1 + α m), and coefficients are those of a log-linear mean
-    whatever the dispersion is: with zero inflation, say. With noise they weigh alike below y_max/10, and α follows
-    from bounded numbers z^y, whose mean is (1 + α m (1 − z))^(−1/α); without noise (``mu=None``, ``trust="central"``)
-    it is the likelihood's fit. Not for ``trust="local"``.
-
-    References
-    ----------
-    Lawless, Negative binomial and mixed Poisson regression, Canadian Journal of Statistics 1987; Kemp and Kemp, Rapid
-    estimation for discrete distributions, The Statistician 1988, for z^y.
-
-    Examples
-    --------
-    >>> NegativeBinomial(20)
-    NegativeBinomial(y_max=20)
     """
     top = largest("NegativeBinomial", y_max)
     return Family("NegativeBinomial", codes.NEGATIVE_BINOMIAL, "log", "count", y_max=top)

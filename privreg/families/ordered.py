@@ -105,14 +105,7 @@ def Ordered() -> Family:
     in ``MASS::polr`` of R and ``OrderedModel`` of statsmodels. Cut points, "low|mid" say, take the place of an
     intercept.
 
-    Notes
-    -----
     With noise the score is that of the logits at all cut points, averaged, which is bounded; its zero is that of the
     likelihood where odds are proportional. Without noise (``mu=None``, ``trust="central"``) it is the likelihood's.
-
-    Examples
-    --------
-    >>> Ordered()
-    Ordered()
     """
     return Family("Ordered", codes.ORDERED, "logit", "ordinal")

@@ -151,6 +151,15 @@ class RobustPoissonScore(PoissonScore):
 @known_arguments
 def Poisson(y_max: float | None = None, c: float | None = None) -> Family:
     """Log-linear regression of counts with a public largest count.
+    Raises OptionError if `y_max` is not a positive number, or `c` is out of range.
+
+    Responses that are no counts are neither refused nor reported, since that would tell that somebody has one:
+    negative ones are clamped to 0, and fractions are kept as they are, which suits rates and averages, too.
+
+    Without `c` noise covers the whole range of counts, so that precision goes with mean/(y_max − mean): with a mean of
+    1, about 20 times as many people are wanted under `y_max` = 20 as under 5. Declare the least that few exceed. See
+    ``StudyPlan.compare_families`` for what each choice needs.
+    See Cantoni and Ronchetti, Robust inference for generalized linear models, JASA 2001, for `c`.
 
     Parameters
     ----------
@@ -162,29 +171,6 @@ def Poisson(y_max: float | None = None, c: float | None = None) -> Family:
         longer covers the whole range of counts, and `y_max` costs next to nothing, but estimates are right for Poisson
         counts alone: a variance of two means moves the linear predictor by −0.37, −0.19, −0.12 and −0.03 at means of
         0.2, 1, 2 and 8 (c = 1.5), and slopes with it. By default they aren't clipped.
-
-    Raises
-    ------
-    OptionError
-        If `y_max` is not a positive number, or `c` is out of range.
-
-    Notes
-    -----
-    Responses that are no counts are neither refused nor reported, since that would tell that somebody has one:
-    negative ones are clamped to 0, and fractions are kept as they are, which suits rates and averages, too.
-
-    Without `c` noise covers the whole range of counts, so that precision goes with mean/(y_max − mean): with a mean of
-    1, about 20 times as many people are wanted under `y_max` = 20 as under 5. Declare the least that few exceed. See
-    ``StudyPlan.compare_families`` for what each choice needs.
-
-    References
-    ----------
-    Cantoni and Ronchetti, Robust inference for generalized linear models, JASA 2001, for `c`.
-
-    Examples
-    --------
-    >>> Poisson(20)
-    Poisson(y_max=20)
     """
     top = largest("Poisson", y_max)
     threshold = "auto" if c is None else real(c)

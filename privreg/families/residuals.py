@@ -246,6 +246,9 @@ class QuantileScore(Level, Residual):
 @known_arguments
 def Huber(c: float | str = "auto", scale: float | str = "auto") -> Family:
     """Robust linear regression with Huber's loss.
+    Raises OptionError if `c` or `scale` is not positive, or `c` is above 100.
+
+    See XSJKH (arXiv 2505.08227), section 5.1; "joint": SXJKH (arXiv 2507.07041), section 5.1.
 
     Parameters
     ----------
@@ -260,20 +263,6 @@ def Huber(c: float | str = "auto", scale: float | str = "auto") -> Family:
         precision, never privacy. "auto" learns it from privatised reports (with tuning="published": 1, as in
         the sources). "joint", with tuning="published": the chain estimates it beside the coefficients, by the loss
         (σ ρ_c(r/σ) + κ_c σ/2) ω(x); each report holds a score for σ, too.
-
-    Raises
-    ------
-    OptionError
-        If `c` or `scale` is not positive, or `c` is above 100.
-
-    References
-    ----------
-    XSJKH (arXiv 2505.08227), section 5.1; "joint": SXJKH (arXiv 2507.07041), section 5.1.
-
-    Examples
-    --------
-    >>> Huber(1.345)
-    Huber(c=1.345, scale='auto')
     """
     threshold, size = positive("c", c), positive("scale", scale, ("auto", "joint"))
     if not isinstance(threshold, str) and threshold > LARGEST_C:
@@ -287,6 +276,9 @@ def Huber(c: float | str = "auto", scale: float | str = "auto") -> Family:
 @known_arguments
 def Expectile(tau: float = 0.5, c: float | str = "auto", scale: float | str = "auto") -> Family:
     """Robust expectile regression: asymmetric least squares with Huber's thresholds.
+    Raises OptionError if `tau` is not in (0, 1), or c or scale is out of range.
+
+    See XSJKH (arXiv 2505.08227), section 5.3.
 
     Parameters
     ----------
@@ -294,20 +286,6 @@ def Expectile(tau: float = 0.5, c: float | str = "auto", scale: float | str = "a
         Level, in (0, 1); 0.5 is :func:`Huber`.
     c, scale : float or "auto"
         As for :func:`Huber`. The smaller c, the nearer the estimand is to the conditional tau-quantile.
-
-    Raises
-    ------
-    OptionError
-        If `tau` is not in (0, 1), or c or scale is out of range.
-
-    References
-    ----------
-    XSJKH (arXiv 2505.08227), section 5.3.
-
-    Examples
-    --------
-    >>> Expectile(0.8)
-    Expectile(0.8, c='auto', scale='auto')
     """
     huber = Huber(c, positive("scale", scale))
     return Family("Expectile", codes.EXPECTILE, "identity", c=huber.c, scale=huber.scale, tau=level(tau))
@@ -316,30 +294,16 @@ def Expectile(tau: float = 0.5, c: float | str = "auto", scale: float | str = "a
 @known_arguments
 def Quantile(tau: float = 0.5) -> Family:
     """Quantile regression; with the formula ``"y ~ 1"`` the quantile of one variable.
+    Raises OptionError if `tau` is not in (0, 1).
+
+    Needs a response with a density at the quantile: ties there break the normal limit. The density is learned from
+    joint reports, each saying also whether a residual is near the line.
+    See Dette & Graw (arXiv 2405.12553), section 4.
 
     Parameters
     ----------
     tau : float
         Level, in (0, 1); 0.5 is the median.
-
-    Raises
-    ------
-    OptionError
-        If `tau` is not in (0, 1).
-
-    Notes
-    -----
-    Needs a response with a density at the quantile: ties there break the normal limit. The density is learned from
-    joint reports, each saying also whether a residual is near the line.
-
-    References
-    ----------
-    Dette & Graw (arXiv 2405.12553), section 4.
-
-    Examples
-    --------
-    >>> Quantile(0.9)
-    Quantile(0.9)
     """
     return Family("Quantile", codes.QUANTILE, "identity", tau=level(tau))
 

@@ -74,10 +74,8 @@ class TobitScore(Scoring):
     def _parts(self, shape: Shape, s: Any, eta: Array, y: Array) -> tuple[Array, ...]:
         """Score, slope, squared residual, its slope, and slopes by log σ and η: docs/sums.md (62)."""
         k, u = self.most, np.asarray((y - eta) / s)
-        inside, sides = (
-            (np.abs(u) < k).astype(np.float64),
-            np.where(y <= shape.a, 1.0, np.where(y >= shape.b, -1.0, 0.0)),
-        )
+        inside = (np.abs(u) < k).astype(np.float64)
+        sides = np.where(y <= shape.a, 1.0, np.where(y >= shape.b, -1.0, 0.0))
         cut = np.where(sides > 0.0, shape.a - eta, eta - shape.b) / s
         mean, steep, square, rise = truncated(k, cut)
         free = sides == 0.0
@@ -155,6 +153,12 @@ def truncated(k: float, cut: Array) -> tuple[Array, Array, Array, Array]:
 @known_arguments
 def Tobit(low: float | None = None, high: float | None = None) -> Family:
     """Tobit regression of a normal response of which values beyond limits are only known to be there.
+    Raises OptionError if there is no limit, or `low` is not below `high`.
+
+    Rounds learn σ, see ``res.fit_measures``. Residuals count up to 1.345 σ, censored ones by their mean then, which is
+    right for normal errors; without noise (``mu=None``, ``trust="central"``) the fit is the likelihood's. Predictions
+    are of the uncensored response. Not for ``trust="local"``.
+    See Tobin, Estimation of relationships for limited dependent variables, Econometrica 1958.
 
     Parameters
     ----------
@@ -162,26 +166,6 @@ def Tobit(low: float | None = None, high: float | None = None) -> Family:
         Limits, one at least: responses at `low` or below count as censored there, at `high` or above as censored there.
         They are bounds of the response, too; where one is left out, ``bounds=`` has the other end, beyond which
         responses count as censored, too, as no difference can be seen.
-
-    Raises
-    ------
-    OptionError
-        If there is no limit, or `low` is not below `high`.
-
-    Notes
-    -----
-    Rounds learn σ, see ``res.fit_measures``. Residuals count up to 1.345 σ, censored ones by their mean then, which is
-    right for normal errors; without noise (``mu=None``, ``trust="central"``) the fit is the likelihood's. Predictions
-    are of the uncensored response. Not for ``trust="local"``.
-
-    References
-    ----------
-    Tobin, Estimation of relationships for limited dependent variables, Econometrica 1958.
-
-    Examples
-    --------
-    >>> Tobit(low=0)
-    Tobit(low=0.0, high=None)
     """
     given = [real(v) for v in (low, high) if v is not None]
     ends = [v for v in given if v is not None and math.isfinite(v)]

@@ -75,6 +75,7 @@ def custom(
     response: Literal["number", "binary"] = "number",
 ) -> Family:
     """Describe a family of your own.
+    Raises OptionError if `bound` or `slope` is not positive or finite, or numba can't compile the score.
 
     Parameters
     ----------
@@ -92,11 +93,6 @@ def custom(
         How predictions come from the linear predictor.
     response : {"number", "binary"}
         What the response is: a number with public bounds, which is *not* scaled inside, or 0/1.
-
-    Raises
-    ------
-    OptionError
-        If `bound` or `slope` is not positive or finite, or the score can't be compiled to a function of two floats.
 
     Warns
     -----

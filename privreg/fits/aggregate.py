@@ -208,7 +208,8 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
     refuse_overflow(found.theta)
     again = plan.noise.again
     scored = [k for k, p in enumerate(held.history) if p.seen and not p.gauged]
-    trail = [(k, one) for k in scored if (one := estimate(plan, held.history[k])) is not None]
+    each = [(k, found if held.history[k] is progress else estimate(plan, held.history[k])) for k in scored]
+    trail = [(k, one) for k, one in each if one is not None]
 
     carry = to_user(spec, order)
 
@@ -243,34 +244,21 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         said += (note("crossed", back),)  # cut points that are out of order
     sure = not all(any(s.rows is None or j in s.rows for s in said) for j in range(len(params)))
     extra = _extra(plan, progress, found, units.y_scale, sure=sure or not plan.rules.scoring.censored)
-    rounds, there, before = (
-        list[RoundHeld](),
-        dict(trail),
-        None,
-    )  # Every batch, and the move of the estimate in standard errors
+    rounds, there, before = list[RoundHeld](), dict(trail), None  # Batches, and moves in standard errors
     for k, (role, n) in enumerate(zip(roles, held.people, strict=False)):
         after = outside(there[k + 1]) if k + 1 in there else None
         far = math.nan if after is None or before is None else float(np.max(np.abs(after - before) / errors))
         rounds.append(RoundHeld(k + 1, SHOWN.get(role, role), n, float(n), far))
         before = after
-    mechanics, had = list[dict[str, Any]](), set[tuple[str, Any]]()  # Inputs for an audit: rows far apart, and noise
-    for p in held.history[:-1]:
-        of_role = steps(plan, p.state)
-        asked = p.state.role, p.state.theta.tobytes() if again else of_role  # groups of clusters answer one state
-        if asked not in had:
-            had.add(asked)
-            name = f"sum, {p.state.role}" + f" ({len(mechanics) + 1})" * again
-            sent = _far_rows(plan, p.state)
-            mechanics.append(reports.of_sums(name, sent, of_role.sd, of_role.unit, p.state.mu))
     clusters, groups = "", methods.summed_groups(plan.clusters)
     if groups:
         clusters, of_these = methods.of_clusters(held.clustered, groups, lanes=False)
         more += of_these
-    each = [np.array(s.counts) for s in main if not s.group]  # groups of clusters are one round
-    each += [np.sum([s.counts for s in main if s.group], axis=0)] * any(s.group for s in main)
-    missing = np.sum([one == 0 for one in each], axis=0) if spec.silos else np.zeros(0)
+    counts = [np.array(s.counts) for s in main if not s.group]  # groups of clusters are one round
+    counts += [np.sum([s.counts for s in main if s.group], axis=0)] * any(s.group for s in main)
+    missing = np.sum([one == 0 for one in counts], axis=0) if spec.silos else np.zeros(0)
     if left := ", ".join(f"{name} {n}" for name, n in zip(spec.silos, missing, strict=True) if n):
-        more += (note("dropped", silos=left, rounds=len(each)),)
+        more += (note("dropped", silos=left, rounds=len(counts)),)
     return FitOutcome(
         nobs=held.reported,
         params=params,
@@ -287,7 +275,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         unusable=findings.unanswered,
         clusters=clusters,
         clamping=None if findings.clamped is None else clamping_words(findings.clamped, "any column"),
-        mechanics=tuple(mechanics),
+        mechanics=_mechanics(held),
         rounds=tuple(rounds),
         equation=_equation(plan, found, order, spec),
         extra=extra,
@@ -441,7 +429,7 @@ def doubts(
     ways: Any = lost.T if plan.rules.blocks == 1 else ()
     blurred = ~(found.blurred(loads) <= BLURRED)
     if plan.cuts.size:
-        blurred[-len(plan.cuts) :] |= _few(found, loads, len(plan.cuts))
+        blurred[-len(plan.cuts) :] |= _few(found, loads, len(plan.cuts), again=plan.noise.again)
     if plan.rules.scoring.censored:  # all coefficients go with σ, which takes most of the curvature
         if blurred.any() or not _known(plan, found):
             out.append(note("hidden", None, extra=plan.rules.scoring.extra))
@@ -482,18 +470,21 @@ def doubts(
     return tuple(out)
 
 
-def _few(found: Estimated, loads: Array, cuts: int) -> Flags:
+def _few(found: Estimated, loads: Array, cuts: int, *, again: bool) -> Flags:
     """True for cut points, the last `cuts` of coefficients `loads` @ theta, beyond which few records are; (cuts,).
 
     Noise of scores along one, over the slope, is the relative error of the number of records on its rarer side, and so
-    of its standard error: a quarter at most. With π(1 − π) as that slope says, a step of δ leaves (1 − 2π) δ²/2.
+    of its standard error: a quarter at most. A step of δ leaves δ³/6 at most, and (1 − 2π) δ²/2 of rows that answer
+    `again`, with π(1 − π) as the slope says: see "Levels in order" in docs/sums.md.
     """
     lines, noise, last = np.linalg.inv(loads).T[-cuts:], np.zeros(cuts), found.rounds[-1].state
     for weight, s in zip(found.weights, found.rounds, strict=True):
         noise += np.square(weight * s.sds[0] * lines @ found.rows @ np.linalg.inv(s.state.rows)).sum(axis=1)
-    slope, own = np.einsum("qk,kl,ql->q", lines, found.curvature, lines), loads[-cuts:]
+    slope, own = np.einsum("qk,kl,ql->q", lines, np.linalg.inv(found.bread), lines), loads[-cuts:]
     step = own @ (found.theta - np.linalg.solve((found.rows @ np.linalg.inv(last.rows)).T, last.theta))
-    left = 0.5 * np.sqrt(np.maximum(1.0 - 4.0 * cuts * slope, 0.0)) * step**2
+    left = np.abs(step) ** 3 / 6.0
+    if again:
+        left = 0.5 * np.sqrt(np.maximum(1.0 - 4.0 * cuts * slope, 0.0)) * step**2
     return np.asarray((np.sqrt(noise) > BLURRED * slope) | (left > BIAS * np.linalg.norm(own @ found.root, axis=1)))
 
 
@@ -531,6 +522,22 @@ def _equation(plan: Plan, found: Estimated, order: NDArray[np.intp], spec: Model
     )
 
 
+def _mechanics(held: HeldSums) -> tuple[dict[str, Any], ...]:
+    """Inputs for an audit of each role's sums: reports of rows that are far from each other, and the noise."""
+    plan, out, had = held.plan, list[dict[str, Any]](), set[tuple[str, Any]]()
+    for p in held.history[:-1]:
+        of_role = steps(plan, p.state)
+        one = (
+            p.state.role,
+            p.state.theta.tobytes() if plan.noise.again else of_role,
+        )  # clusters' groups answer one state
+        if one not in had:
+            had.add(one)
+            name = f"sum, {p.state.role}" + f" ({len(out) + 1})" * plan.noise.again
+            out.append(reports.of_sums(name, _far_rows(plan, p.state), of_role.sd, of_role.unit, p.state.mu))
+    return tuple(out)
+
+
 def _far_rows(plan: Plan, state: State) -> dict[str, list[int]]:
     """Reports, in whole numbers, of made-up rows as far out as declarations allow, and of an unusable one."""
     if plan.followed:
@@ -556,25 +563,23 @@ def _far_followed(plan: Plan, state: State) -> dict[str, list[int]]:
     with covariates at their bounds, and have an event then or none: Equation (56).
     """
     assert plan.persons is not None
-    j, own, ones = len(plan.persons.widths), [0, *plan.levels], np.arange(plan.d)
+    j, own, ones, logs = len(plan.persons.widths), [0, *plan.levels], np.arange(plan.d), np.log(plan.persons.widths)
     corners = [plan.lows, plan.highs]
     for k in (k for k in range(1, plan.d) if k not in own):
         corners += [np.where(ones == k, plan.highs, plan.lows), np.where(ones == k, plan.lows, plan.highs)]
     at = sorted({0, j // 2, max(j - 2, 0), j - 1})
     y, x, times = list[Array](), list[Array](), list[Array]()
-    for corner, start in itertools.product(corners, at):
+    for corner, start, stop, event in itertools.product(corners, at, at, (0.0, 1.0)):
         rows = np.tile(corner, (j, 1))
         rows[:, plan.levels] = np.where(np.eye(j)[:, 1:] > 0.0, plan.highs[own[1:]], plan.lows[own[1:]])
         hazard = (rows @ state.rows.T @ state.theta).clip(-700.0, 700.0)
-        for stop, event, part in itertools.product(at, (0.0, 1.0), (0.0, 0.5, 1.0, None)):
-            if stop >= start:  # whole intervals, or a part of A in the first one, and the rest in the last
-                inside, share = np.zeros(j), np.full(j, 1e-9)
-                inside[[start, stop] if part is not None else slice(start, stop + 1)] = 1.0
-                share[stop], share[start] = 1.0 - (part or 0.0), part or 1e-9
-                y.append(np.where(inside > 0.0, event * (np.arange(j) == stop), np.nan))
-                x.append(rows)
-                spent = np.log(np.maximum(share, 1e-9) * state.most * INSIDE) - hazard
-                times.append(np.log(plan.persons.widths) if part is None else spent)
+        for part in (0.0, 0.5, 1.0, None) * (stop >= start):  # of A in the first one; whole intervals if None
+            inside, share = np.zeros(j), np.full(j, 1e-9)
+            inside[[start, stop] if part is not None else slice(start, stop + 1)] = 1.0
+            share[stop], share[start] = 1.0 - (part or 0.0), part or 1e-9
+            y.append(np.where(inside > 0.0, event * (np.arange(j) == stop), np.nan))
+            x.append(rows)
+            times.append(logs if part is None else np.log(np.maximum(share, 1e-9) * state.most * INSIDE) - hazard)
     made = report.vectors(plan, state, np.array(y), np.array(x), np.array(times), np.ones((len(y), plan.bounded)))
     size = np.square(made).sum(axis=1)
     one, other = divmod(int(np.argmax(size[:, None] + size - 2.0 * made @ made.T)), len(y))

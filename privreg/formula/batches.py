@@ -32,27 +32,25 @@ class ArrayRows(NamedTuple):
 
     def of_batch(self, batch: Any) -> dict[str, Any]:
         """Columns of a batch ``(endog, exog[, offset[, exposure]])``."""
-        if not isinstance(batch, tuple | list) or not 2 <= len(batch) <= 4:
-            several = f" of {len(batch)}" if isinstance(batch, tuple | list) else ""
-            raise DataError(
-                "rows of an array model come as (endog, exog), (endog, exog, offset) or "
-                f"(endog, exog, offset, exposure), got a {type(batch).__name__}{several}."
-            )
-        endog, exog, offset, exposure = (*batch, None, None)[:4]
-        if [offset is not None, exposure is not None] != [self.has_offset, self.has_exposure]:
-            form = ", ".join(self._form("endog", "exog"))
+        endog, exog, *added = self._parts(batch, "endog", "exog")
+        same_rows(endog=endog, exog=exog, **dict(zip((OFFSET, EXPOSURE), added, strict=True)))
+        return self._whole(
+            {self.endog_name: _vector(endog, self.endog_name), **self._exog(exog, len(self.names))}, added
+        )
+
+    def _parts(self, given: Any, *first: str) -> list[Any]:
+        """Parts that rows come in: the `first` ones, offset and exposure, None where the model has none."""
+        few = len(given) if isinstance(given, tuple | list) else 0
+        parts = [*given, None, None][: len(first) + 2] if len(first) <= few <= len(first) + 2 else []
+        if not parts or [v is not None for v in parts[-2:]] != [self.has_offset, self.has_exposure]:
+            offset = [OFFSET] if self.has_offset else ["None"] * self.has_exposure
+            form = ", ".join([*first, *offset, *[EXPOSURE] * self.has_exposure])
+            got = f"got a {type(given).__name__}{f' of {few}' if few else ''}"
             words = "with an offset and an exposure only if it was declared with them"
-            raise DataError(f"each batch of this model is ({form}), {words}.")
-        same_rows(endog=endog, exog=exog, offset=offset, exposure=exposure)
-        out = {self.endog_name: _vector(endog, self.endog_name), **self._exog(exog, len(self.names))}
-        return self._whole(out, offset, exposure)
+            raise DataError(f"new rows of this model are ({form}), {words}; {got}.")
+        return parts
 
-    def _form(self, *first: str) -> list[str]:
-        """Names of the parts that rows come in, after the first ones."""
-        offset = [OFFSET] if self.has_offset else ["None"] * self.has_exposure
-        return [*first, *offset, *[EXPOSURE] * self.has_exposure]
-
-    def _whole(self, columns: dict[str, Any], *added: Any) -> dict[str, Any]:
+    def _whole(self, columns: dict[str, Any], added: Sequence[Any]) -> dict[str, Any]:
         """Columns with those of an offset and an exposure, where they are given."""
         given = zip((OFFSET, EXPOSURE), added, strict=True)
         out = columns | {name: _vector(values, name) for name, values in given if values is not None}
@@ -78,11 +76,9 @@ class ArrayRows(NamedTuple):
 
     def of_new(self, new: Any) -> dict[str, Any]:
         """Columns of rows for prediction: an array or DataFrame of covariates, or ``(exog, offset[, exposure])``."""
-        form = self._form("exog")
-        given = (*new, None)[:3] if isinstance(new, tuple) and len(new) == len(form) > 1 else (new, None, None)
-        if [v is not None for v in given[1:]] != [self.has_offset, self.has_exposure]:
-            raise DataError(f"new rows of this model are ({', '.join(form)}): every row needs all of them.")
-        return self._whole(self.of_exog(given[0]), *given[1:])
+        several = isinstance(new, tuple) and len(new) == (3 if self.has_exposure else 2)
+        exog, *added = self._parts(new if several and (self.has_offset or self.has_exposure) else (new,), "exog")
+        return self._whole(self.of_exog(exog), added)
 
     def of_exog(self, exog: Any) -> dict[str, Any]:
         """Columns of covariates: of a DataFrame by name, ones for a constant that it has not."""
@@ -126,33 +122,27 @@ def read_arrays(
         endog_name = str(label) if isinstance(label, str | int) and label else "y"
     if not isinstance(endog_name, str):
         raise DataError(f"endog_name must be a string, got {type(endog_name).__name__}.")
-    width = None if exog_names is None else len(_names(exog_names))
-    x = _array(exog, "exog", partial(plain_table, width=width))
+    wrong, names = DataError("exog_names must be a list of strings, one for each column of exog."), None
+    if exog_names is not None:
+        names = () if isinstance(exog_names, str) else quietly(lambda: tuple(exog_names), wrong)
+    x = _array(exog, "exog", partial(plain_table, width=None if names is None else len(names)))
     x = x[:, None] if x.ndim == 1 else x
-    y = _vector(_array(endog, endog_name, _column), endog_name)
     if x.ndim != 2 or x.shape[1] == 0:
         raise DataError(f"exog must have two dimensions and at least one column, got shape {x.shape}.")
-    names = tuple(f"x{j + 1}" for j in range(x.shape[1])) if exog_names is None else _names(exog_names)
-    if len(names) != x.shape[1]:
-        raise DataError(f"exog has {x.shape[1]} columns but {len(names)} names; exog_names needs one string a column.")
-    o, e = (
-        None if given is None else _vector(_array(given, name, _column), name)
-        for given, name in ((offset, OFFSET), (exposure, EXPOSURE))
-    )
-    more = {name: len(v) for name, v in ((OFFSET, o), (EXPOSURE, e)) if v is not None}
-    if len({len(y), len(x), *more.values()}) > 1:
-        rest = "".join(f", {name} {n}" for name, n in more.items())
-        raise DataError(f"endog has {len(y)} rows, exog {len(x)}{rest}; they need the same number, one row a person.")
-    same_rows(endog=endog, exog=exog, offset=offset, exposure=exposure)
-    return Held(names, endog_name, y, x, o, e)
-
-
-def _names(exog_names: Any) -> tuple[str, ...]:
-    wrong = DataError("exog_names must be a list of strings, one for each column of exog.")
-    names = () if isinstance(exog_names, str) else quietly(lambda: tuple(exog_names), wrong)
-    if not names or not all(isinstance(n, str) for n in names):
+    names = tuple(f"x{j + 1}" for j in range(x.shape[1])) if names is None else names
+    if len(names) != x.shape[1] or not all(isinstance(n, str) for n in names):
         raise wrong
-    return names
+    y, *added = (
+        None if given is None else _vector(_array(given, name, _column), name)
+        for given, name in ((endog, endog_name), (offset, OFFSET), (exposure, EXPOSURE))
+    )
+    given = zip(("endog", "exog", OFFSET, EXPOSURE), (y, x, *added), strict=True)
+    lengths = {name: len(values) for name, values in given if values is not None}
+    if len({*lengths.values()}) > 1:
+        rows = ", ".join(f"{name} {n}" for name, n in lengths.items())
+        raise DataError(f"numbers of rows differ ({rows}); they need the same number, one row a person.")
+    same_rows(endog=endog, exog=exog, offset=offset, exposure=exposure)
+    return Held(names, endog_name, y, x, *added)
 
 
 _column = partial(plain_table, width=1)

@@ -6,7 +6,6 @@ of ``covariates=`` stand for the people's covariates.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -15,43 +14,18 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from privreg import errors
 from privreg.base.arrays import Array
 from privreg.data.columns import complete_rows, learn_levels, learn_moments, prepare
 from privreg.data.followed import Followed
 from privreg.data.participants import Participants
-from privreg.data.sources.open import (
-    SILO,
-    Silos,
-    Source,
-    check_columns,
-    check_declared,
-    completed,
-    open_arrays,
-    open_table,
-    refuse_bare,
-    refuse_texts,
-    with_truth_values,
-)
-from privreg.errors import (
-    DataError,
-    FormulaError,
-    OptionError,
-    PrivacyLeakError,
-    PrivacyLeakWarning,
-    PrivregError,
-    SavedFileError,
-    SchemaError,
-    UnsupportedArgumentError,
-    choose,
-    outside,
-    shown,
-    warn,
-)
+from privreg.data.sources import open as sources
+from privreg.data.sources.open import SILO, Silos, Source
 from privreg.families import resolve_family
 from privreg.families.family import Family, with_counts
-from privreg.families.hazards import AT_RISK, Hazards
+from privreg.families.hazards import AT_RISK, HAZARDS
 from privreg.formula.batches import read_arrays
-from privreg.formula.design import Design, array_design, check_array_levels, formula_design
+from privreg.formula.design import Design, array_design, formula_design
 from privreg.formula.language.parse import ParsedFormula, collect_rowwise, private_columns, read_formula, refuse_other
 from privreg.formula.language.rowwise import Rowwise
 from privreg.formula.language.spelling import as_labelled, label_of, refuse_arrays, schema_labelled
@@ -114,11 +88,11 @@ class ModelOptions:
         given = (self.allow_leak,) if isinstance(self.allow_leak, str) else self.allow_leak
         known = find("local.formula", "allow_leak").choices
         if not isinstance(given, Sequence) or len(given) > len(known):
-            raise OptionError(f"allow_leak={shown(self.allow_leak)} must be a tuple from {known}.")
-        leaks = tuple(choose("allow_leak", kind, known) for kind in given)
+            raise errors.OptionError(f"allow_leak={errors.shown(self.allow_leak)} must be a tuple from {known}.")
+        leaks = tuple(errors.choose("allow_leak", kind, known) for kind in given)
         private = check("local.formula", "scaling", self.scaling) == "private"
         if private and "scale" in leaks:
-            raise OptionError(
+            raise errors.OptionError(
                 'scaling="private" learns scales from privatised reports and allow_leak="scale" takes them from the '
                 "raw rows; keep one."
             )
@@ -130,11 +104,8 @@ class ModelOptions:
 
 
 def callers_scopes() -> list[Mapping[str, Any]]:
-    """Scopes for the functions that a formula names: locals and globals of the first frame outside it and its kit.
-
-    Empty if another language calls, such as R, which has no such functions.
-    """
-    frame = outside()[0]
+    """Scopes for the functions that a formula names, of the first frame outside; none if another language calls."""
+    frame = errors.outside()[0]
     return [] if frame is None else [frame.f_locals, frame.f_globals]
 
 
@@ -155,7 +126,7 @@ def read_design(
     check. `reports` says whether noise falls on people's reports, so that messages may name what such models learn.
     """
     places = {"offset": asked.offset, "exposure": asked.exposure}
-    named = check_columns(table, ())
+    named = sources.check_columns(table, ())
     beside = {kind: as_labelled(given, named) for kind, given in asked.declarations().items()}
     schema = combined(schema_labelled(asked.schema, named), **beside)
     refuse_arrays(**places)
@@ -169,32 +140,32 @@ def read_design(
         parsed = read_formula(formula, functions)
         columns = tuple(dict.fromkeys([*parsed.columns, *(name for name in places.values() if name is not None)]))
         columns = columns if followed is None else followed.read(columns)
-        labels = check_columns(table, (*columns, *who))
+        labels = sources.check_columns(table, (*columns, *who))
         if isinstance(table, Silos) and SILO in {*columns, *who}:  # its levels, as they are declared or in their order
             silos = schema.levels.get(SILO, tuple(table.parts))
             if set(silos) != set(table.parts) or SILO in schema.bounds:
-                raise SchemaError(
+                raise errors.SchemaError(
                     f"the levels of {SILO!r} are the silos of the data; declare these in another order, or none."
                 )
             schema = combined(schema, None, {SILO: list(silos)}, None)
-    except (FormulaError, PrivacyLeakError, DataError):
-        refuse_bare(formula, table)
+    except (errors.FormulaError, errors.PrivacyLeakError, errors.DataError):
+        sources.refuse_bare(formula, table)
         raise
     # an option that says where scales or levels come from goes before what the data carry
     elsewhere = {"numbers": not learn and "scale" not in leaks, "factors": "levels" not in leaks}
-    declared, schema = schema, completed(schema, data, columns, **elsewhere)
+    declared, schema = schema, sources.completed(schema, data, columns, **elsewhere)
     if followed is not None:
-        refuse_texts(schema, data, followed.event)
-        schema = followed.declared(with_truth_values(schema, data, columns))
+        sources.refuse_texts(schema, data, followed.event)
+        schema = followed.declared(sources.with_truth_values(schema, data, columns))
         return formula_design(formula, schema, functions=functions, exposure=AT_RISK, kind="binary")
     left = formula.partition("~")[0].strip()
     needed = columns if family.kind != "binary" else [c for c in columns if c != left]
-    schema = schema if learn or leaks else with_truth_values(schema, data, needed)
+    schema = schema if learn or leaks else sources.with_truth_values(schema, data, needed)
     if family.kind == "binary" and left in columns and not leaks:
-        refuse_texts(schema, data, left)
+        sources.refuse_texts(schema, data, left)
     otherwise = learn or leaks or all(map(schema.declares, needed))
     if labels is not None and otherwise and not all(map(declared.declares, needed)):
-        check_declared(beside, [*columns, *labels])
+        sources.check_declared(beside, [*columns, *labels])
     if leaks:
         schema = complete(schema, data, parsed, places["offset"], leaks, family.kind)
     if learn:
@@ -209,11 +180,11 @@ def formula_spec(
     if asked.trust == "silos":
         data = Silos(data, asked.dataset)
         if asked.allow_leak:
-            raise UnsupportedArgumentError(
+            raise errors.UnsupportedArgumentError(
                 "allow_leak= takes levels or scales off rows, which silos keep; declare them."
             )
     formula, followed = without_survival(formula)
-    named = check_columns(data, ())
+    named = sources.check_columns(data, ())
     asked = replace(asked, **{option: label_of(getattr(asked, option), named) for option in _COLUMNS})
     budgets = {"mu": (asked.mu, asked.mu_max), "epsilon": (asked.epsilon, asked.epsilon_max)}
     spent = "epsilon" if isinstance(asked.epsilon, str) else "mu"
@@ -228,7 +199,7 @@ def formula_spec(
     people = Participants.declare(column, most, *who, effect, asked.cluster, spent, asked.delta)
     largest = {spent: people.mu_max} if column else {}
     budget = Budget.declare(**{"mu": asked.mu, "epsilon": asked.epsilon, **largest}, delta=asked.delta, rho=asked.rho)
-    family = resolve_family(asked.family, curator=asked.trust == "central") if followed is None else Hazards()
+    family = resolve_family(asked.family, curator=asked.trust == "central") if followed is None else HAZARDS
     local = asked.trust == "local"
     how = {"table": data, "reports": local, "followed": followed}
     design = read_design(formula, data, scopes, family, replace(asked, id=people.id), **how)
@@ -246,56 +217,54 @@ def formula_spec(
 def array_spec(endog: Any, exog: Any, asked: ModelOptions) -> tuple[ModelSpec, Source]:
     """A model of people's reports by arrays, and its rows."""
     if asked.trust == "silos":
-        raise UnsupportedArgumentError(
+        raise errors.UnsupportedArgumentError(
             "trust='silos' is for formulas, with data by silo, as in {'north': people, 'south': others}."
         )
     for name, given in {"mu": asked.mu, "epsilon": asked.epsilon}.items():
         if isinstance(given, str):
-            raise UnsupportedArgumentError(f"{name}= {NO_COLUMN}.")
+            raise errors.UnsupportedArgumentError(f"{name}= {NO_COLUMN}.")
     budget = Budget.declare(asked.mu, asked.epsilon, asked.delta, asked.rho)
     family = resolve_family(asked.family, curator=asked.trust == "central")
     schema = Schema.declare(**asked.declarations())
     held = read_arrays(endog, exog, asked.offset, asked.exog_names, asked.endog_name, asked.exposure)
-    check_array_levels(schema, held.endog_name)
     schema = with_counts(schema, family, held.endog_name)
     people = Participants.declare(missing=asked.missing)
     (leaks, learn), numeric = asked.learned(), held.numeric(family.kind)
     if "levels" in leaks:
-        raise OptionError("allow_leak='levels' is for formulas; array columns have no levels.")
+        raise errors.OptionError("allow_leak='levels' is for formulas; array columns have no levels.")
     if learn or leaks:
-        check_declared(asked.declarations(), (*held.names, held.endog_name, "offset", "exposure"))
+        sources.check_declared(asked.declarations(), (*held.names, held.endog_name, "offset", "exposure"))
     if "scale" in leaks:
-        columns = {n: held.exog[:, j] for j, n in enumerate(held.names)} | {held.endog_name: held.endog}
+        columns = dict(zip(held.names, held.exog.T, strict=True)) | {held.endog_name: held.endog}
         schema = _with_leaks(schema, columns, "scale", numeric)
     if learn:
         schema = replace(schema, private=tuple(n for n in numeric if not schema.is_number(n)))
     extra = {"offset": held.offset is not None, "exposure": held.exposure is not None}
     design = array_design(held.names, held.endog_name, schema, **extra, kind=family.kind)
     given = (endog, exog, asked.offset, asked.exposure)
-    source = open_arrays(held.endog, held.exog, held.offset, given, exposure=held.exposure)
+    source = sources.open_arrays(held.endog, held.exog, held.offset, given, exposure=held.exposure)
     return ModelSpec.declare(design, family, budget, *asked.reports(), people, asked.trust), source.of(asked.dataset)
 
 
 def design_from_json(doc: Mapping[str, Any], functions: Mapping[str, Rowwise] | None = None) -> Design:
     """Rebuild a design from its ``to_json()``; `functions` supplies the marked functions of a formula."""
-    kind = doc.get("kind")
-    if kind not in ("formula", "arrays"):
-        raise SavedFileError(f"a saved design has kind 'formula' or 'arrays', got {kind!r}.")
+    if doc.get("kind") not in ("formula", "arrays"):
+        raise errors.SavedFileError(f"a saved design has kind 'formula' or 'arrays', got {doc.get('kind')!r}.")
     schema = Schema.from_json(doc["schema"])
-    if kind == "arrays":
-        more: dict[str, Any] = {"offset": bool(doc["offset"]), "exposure": bool(doc["exposure"])}
-        return array_design(doc["exog_names"], doc["endog_name"], schema, **more, kind=str(doc["response"]))
+    more: dict[str, Any] = {"offset": doc["offset"], "exposure": doc["exposure"], "kind": str(doc["response"])}
+    if doc["kind"] == "arrays":
+        more |= {"offset": bool(doc["offset"]), "exposure": bool(doc["exposure"])}
+        return array_design(doc["exog_names"], doc["endog_name"], schema, **more)
     given = dict(functions or {})
     lacking = [name for name in doc["functions"] if not isinstance(given.get(name), Rowwise)]
     if lacking:
-        raise SavedFileError(
+        raise errors.SavedFileError(
             f"the formula {doc['formula']!r} calls {', '.join(lacking)}, which is not saved; load with "
             f"functions={{{lacking[0]!r}: pr.rowwise({lacking[0]})}}."
         )
-    more = {"offset": doc["offset"], "exposure": doc["exposure"], "kind": doc["response"]}
     design = formula_design(doc["formula"], schema, functions=given, **more)
     if list(design.names) != list(doc["names"]):
-        raise SavedFileError(
+        raise errors.SavedFileError(
             f"the saved columns {doc['names']!r} are not the formula's, {list(design.names)!r}; "
             "the file is damaged or comes from another version."
         )
@@ -308,18 +277,18 @@ def _with_leaks(schema: Schema, data: Any, kind: str, columns: Sequence[str]) ->
     if not missing:
         return schema
     what = "levels" if kind == "levels" else "mean and sd"
-    warn(
+    errors.warn(
         f"{what} of {', '.join(missing)} taken from the raw data: this step is not private, and the summary says so. "
         "Declare them to mend it.",
-        PrivacyLeakWarning,
+        errors.PrivacyLeakWarning,
     )
-    levels, moments = dict[str, Any](schema.levels), schema.moments_as_given()
+    bounds, levels, moments = schema.as_given()
     if kind == "levels":
         levels |= {c: learn_levels(data, c) for c in missing}
     else:
         moments |= {c: learn_moments(data, c) for c in missing}
     names = (*schema.leaked_columns, *missing)
-    full = Schema.declare(schema.bounds_as_given(), levels, moments)
+    full = Schema.declare(bounds, levels, moments)
     return replace(full, leaked=(*schema.leaked, kind), leaked_columns=names, carried=schema.carried)
 
 
@@ -330,15 +299,15 @@ def complete(
     wanted = tuple(dict.fromkeys([*parsed.columns, *([offset] if offset else [])]))
     held = data
     if not isinstance(data, pd.DataFrame | Mapping):
-        source = None if data is None else open_table(data, wanted, schema)
+        source = None if data is None else sources.open_table(data, wanted, schema)
         if source is None or not source.repeatable or source.kind == "iterable of DataFrames":
-            raise PrivacyLeakError(
+            raise errors.PrivacyLeakError(
                 "allow_leak needs the rows in memory, as a DataFrame, a table or a file; or declare levels= and "
                 "bounds=."
             )
         batches = [pd.DataFrame(b) for b in source.batches(0)]
         if not batches:
-            raise DataError(f"{source.kind}: there are no rows.")
+            raise errors.DataError(f"{source.kind}: there are no rows.")
         held = pd.concat(batches, ignore_index=True)
     undeclared = [c for c in wanted if c in held and not schema.declares(c)]
     coded = {*parsed.coded, *(parsed.response_columns if kind in {"levels", "ordinal"} else ())}
@@ -421,61 +390,47 @@ def public_rows(spec: ModelSpec, covariates: Any, fitted: Any = None) -> PublicR
     if covariates is None:
         return None
     design = spec.design
-    names = design.covariates
-    if spec.private == "response":
-        raise OptionError(
-            "covariates= is for covariates that reports alone tell of, and with private='response' they are public "
-            "and known; leave it out."
+    names, least = design.covariates, LEAST * len(design.names)
+    if spec.private == "response" or not names:
+        raise errors.OptionError(
+            "covariates= is for covariates that reports alone tell of: with private='response' they are public and "
+            f"known, and {spec.formula!r} may have none; leave it out."
         )
-    if not names:
-        raise OptionError(f"covariates= has nothing to tell of {spec.formula!r}, which has none; leave it out.")
-    columns = len(design.names)
     frame = check_covariates(covariates, names, "covariates=")
     accounts = accounts_of(covariates)
     if fitted is not None:
         refuse_shared(accounts, fitted, "covariates=")
-    if len(frame) < LEAST * columns:
-        raise DataError(
-            f"covariates has {len(frame):,} rows, and a design of {columns} columns needs {LEAST * columns:,} or more; "
+    if len(frame) < least:
+        raise errors.DataError(
+            f"covariates has {len(frame):,} rows, and a design of {len(design.names)} columns needs {least:,} or more; "
             "give more public rows, or leave covariates= out."
         )
     for name, values in prepare(frame, names, design.schema, (), gaps=True).items():
         if complete_rows([values]) is not None:
-            raise DataError(
+            raise errors.DataError(
                 f"covariates has rows whose {name!r} is missing, no number or not among the declared levels; leave "
                 "them out, as by covariates.dropna()."
             )
     used = min(len(frame), MOST)
-    x = None
-    with contextlib.suppress(PrivregError):  # whose fix is for who fits these rows
-        part = frame.iloc[np.arange(used) * len(frame) // used]  # numbers are clamped as those of records are
-        x = np.array(design.encode_exog(part, clamp=True), dtype=np.float64, order="C")
-    if x is None:
-        raise DataError("covariates has rows for which a term of the formula is not finite; leave them out.")
-    _check_varied(x, design.names, spec.units.constant)
-    spec.units.rows_inside(x)
-    return PublicRows(x, len(frame), accounts.weak())
-
-
-def _check_varied(x: Array, names: Sequence[str], constant: Array) -> None:
-    """Refuse rows by which a column of the design can't be distinguished from the others."""
+    some = frame.iloc[np.arange(used) * len(frame) // used]
+    x = np.array(design.encode_exog(some, clamp=True, gaps=True), dtype=np.float64, order="C")
+    if not np.isfinite(x).all():
+        raise errors.DataError("covariates has rows for which a term of the formula is not finite; leave them out.")
+    constant = spec.units.constant
     part = x - x.mean(axis=0) if constant.any() else np.array(x)
     size = np.sqrt(np.mean(part**2, axis=0))
     flat = size <= FLAT * np.sqrt(np.mean(x**2, axis=0))
     if np.count_nonzero(constant) == 1:
         flat &= constant == 0.0
+    fix = "in all rows that are used, and those of people don't; give rows of people like those to be asked."
     if flat.any():
-        raise DataError(
-            f"covariates has the same {names[int(np.argmax(flat))]!r} in all rows that are used, and people have not; "
-            "give rows of people like those to be asked."
-        )
+        raise errors.DataError(f"covariates has the same {design.names[int(np.argmax(flat))]!r} {fix}")
     held = part[:, size > 0.0] / size[size > 0.0]
     lost = int(constant.any() and (size > 0.0).all())  # levels without a reference add up to the constant
     if np.sum(np.linalg.eigvalsh(held.T @ held / len(held)) > FLAT) < held.shape[1] - lost:
-        raise DataError(
-            "covariates has columns of the design that determine each other in all rows that are used, and those of "
-            "people don't; give rows of people like those to be asked."
-        )
+        raise errors.DataError(f"covariates has columns of the design that determine each other {fix}")
+    spec.units.rows_inside(x)
+    return PublicRows(x, len(frame), accounts.weak())
 
 
 def check_covariates(covariates: Any, columns: Sequence[str], what: str, name: str = "covariates") -> pd.DataFrame:
@@ -483,11 +438,11 @@ def check_covariates(covariates: Any, columns: Sequence[str], what: str, name: s
     Raises NotPrivateError if they were fitted privately in this process.
     """
     if not isinstance(covariates, pd.DataFrame):
-        raise OptionError(f"{name} is of type {type(covariates).__name__}; give a DataFrame of public or made-up rows.")
+        raise errors.OptionError(f"{name} is of type {type(covariates).__name__}; give a DataFrame of public rows.")
     lacking = [c for c in columns if c not in covariates]
     if lacking:
-        raise DataError(f"{name} has no column {lacking[0]!r}.")
+        raise errors.DataError(f"{name} has no column {lacking[0]!r}.")
     refuse_fitted(covariates, what)
     if len(covariates) < 2:
-        raise DataError(f"{name} has fewer than two rows.")
+        raise errors.DataError(f"{name} has fewer than two rows.")
     return covariates[list(columns)]

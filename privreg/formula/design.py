@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -18,22 +19,10 @@ from numpy.typing import NDArray
 from privreg.data.cells import GAP, Flags, Floats
 from privreg.data.columns import Encoded, beyond, clamped, complete_rows, prepare, repeated, row_labels, zero_one
 from privreg.data.sources.open import as_frame, rows_of
-from privreg.errors import DataError, FormulaError, PrivacyLeakError, SchemaError, choose, quietly
+from privreg.errors import DataError, FormulaError, PrivacyLeakError, PrivregError, SchemaError, choose, quietly
+from privreg.formula import encoding
 from privreg.formula.batches import CONSTANTS, EXPOSURE, OFFSET, ArrayRows
-from privreg.formula.encoding import (
-    DesignTerm,
-    Encoder,
-    Prepared,
-    check_rank,
-    coded_terms,
-    make_encoder,
-    probe_rows,
-    public_constant,
-    shown_box,
-    stand_in,
-    take,
-    with_cuts,
-)
+from privreg.formula.encoding import DesignTerm, Encoder, Prepared
 from privreg.formula.language.allowlist import check_added, check_levels, misfit, undeclared
 from privreg.formula.language.parse import ParsedFormula, check_formula, read
 from privreg.formula.language.rowwise import PIECE, Rowwise
@@ -50,9 +39,7 @@ FAR: Final = 100.0  # Limits, at least, that are tried of columns whose scale is
 
 def unclamped(schema: Schema, name: str | None, kind: str) -> Schema:
     """Schema in which a response of 0 and 1 is not clamped: a 2 is no 1 but a value that can't be used."""
-    if kind != "binary" or name not in schema.bounds:
-        return schema
-    return replace(schema, bounds={n: pair for n, pair in schema.bounds.items() if n != name})
+    return replace(schema, bounds={n: pair for n, pair in schema.bounds.items() if kind != "binary" or n != name})
 
 
 def public_factor(
@@ -78,22 +65,22 @@ def public_factor(
             raise FormulaError(f"formula term {code!r} must give numbers, one or a few for each row.")
         parts = [slice(i, i + 1) for i in np.linspace(0, m - 1, SINGLE_ROWS).astype(int)]
         for part in (*parts, slice(None, None, -3)):
-            alone, expected = values(take(rows, part)), whole[part]
+            alone, expected = values(encoding.take(rows, part)), whole[part]
             if alone.shape != expected.shape or not np.allclose(alone, expected, rtol=1e-12, atol=0, equal_nan=True):
                 return None
         if not parsed.functions:
             return whole
         # So many rows are cut into one piece of each length that functions are called with; in reverse, each but the
         # middle row is in a piece of another.
-        more = take(probe_rows(list(rows), schema, rows=2 * PIECE - 1), slice(2 * PIECE - 1))
+        more = encoding.take(encoding.probe_rows(list(rows), schema, rows=2 * PIECE - 1), slice(2 * PIECE - 1))
         there, again = values(more), values(more)
-        back = values(take(more, slice(None, None, -1)))[::-1]
+        back = values(encoding.take(more, slice(None, None, -1)))[::-1]
         same = there.shape == back.shape and np.array_equal(there, again, equal_nan=True)
         return whole if same and np.allclose(there, back, rtol=1e-12, atol=0, equal_nan=True) else None
 
     broken = FormulaError(
         f"formula term {code!r} fails on public probe rows; it must take arrays, and a spline's bounds "
-        f"must hold its argument over the declared bounds.{stand_in(list(rows), schema)}"
+        f"must hold its argument over the declared bounds.{encoding.stand_in(list(rows), schema)}"
     )
     try:
         found = quietly(run, broken)
@@ -112,40 +99,52 @@ def public_factor(
 def response_of(parsed: ParsedFormula, schema: Schema, kind: str) -> tuple[Program | None, tuple[float, float]]:
     """Program of the response, None if it is a column itself, and its public range."""
     code, columns = parsed.response, parsed.response_columns
-    column = parsed.plain.get(code)
-    if column is not None and column in schema.levels:
-        levels = schema.levels[column]
-        if wrong := misfit(column, levels, kind):
-            raise FormulaError(f"the response {code!r} {wrong}")
-        return None, (0.0, len(levels) - 1.0)
-    if column is not None and not schema.is_number(column):
-        return None, (0.0, 1.0)
-    program, limits = None, UNBOUNDED
-    if column is not None:
-        limits = schema.limits(column)
-    else:
-        rows = probe_rows(columns, schema, parsed.constants, rows=RESPONSE_ROWS)
-        factor, values = public_factor(code, parsed, schema, rows)
-        if len(factor) != 1:
-            raise FormulaError(f"the response {code!r} has {len(factor)} columns; it must have one.")
-        program = Program([factor[0].tree], schema, parsed.functions, rows)
-        if not np.isfinite(values).all():
-            raise FormulaError(
-                f"the response {code!r} is not finite somewhere inside the declared bounds "
-                f"{{{shown_box(columns, schema)}}}; tighten the bounds or change the transformation."
-                f"{stand_in(columns, schema)}"
-            )
-        if values.dtype.kind == "b":
-            limits = (0.0, 1.0)
-        elif all(n in schema.levels or np.isfinite(schema.limits(n)[0]) for n in columns):
-            limits = (float(values.min()), float(values.max()))
-    if kind == "binary" and limits != (0.0, 1.0):
+    if code in parsed.plain:
+        return None, column_limits(columns[0], schema, kind, FormulaError, code)
+    rows = encoding.probe_rows(columns, schema, parsed.constants, rows=RESPONSE_ROWS)
+    factor, values = public_factor(code, parsed, schema, rows)
+    if len(factor) != 1:
+        raise FormulaError(f"the response {code!r} has {len(factor)} columns; it must have one.")
+    if not np.isfinite(values).all():
         raise FormulaError(
-            f"a binary response is 0 or 1; {code!r} goes from {limits[0]:g} to {limits[1]:g}. "
-            f"Write I({columns[0]} > cut), declare its two values, levels={{{columns[0]!r}: [...]}}, or, of 0 and 1, "
-            f"bounds={{{columns[0]!r}: (0, 1)}}; or choose a family for numbers, such as family='huber'."
+            f"the response {code!r} is not finite somewhere inside the declared bounds "
+            f"{{{encoding.shown_box(columns, schema)}}}; tighten the bounds or change the transformation."
+            f"{encoding.stand_in(columns, schema)}"
         )
-    return program, limits
+    limits = UNBOUNDED
+    if values.dtype.kind == "b":
+        limits = (0.0, 1.0)
+    elif all(n in schema.levels or np.isfinite(schema.limits(n)[0]) for n in columns):
+        limits = (float(values.min()), float(values.max()))
+    check_binary(limits, code, columns[0], kind, FormulaError)
+    return Program([factor[0].tree], schema, parsed.functions, rows), limits
+
+
+def column_limits(
+    name: str, schema: Schema, kind: str, error: type[PrivregError], code: str | None = None
+) -> tuple[float, float]:
+    """Public range of a response that is a column itself, `code` in a formula; (0, 1) of an undeclared 0/1."""
+    code, levels = code or name, schema.levels.get(name)
+    if levels is not None:
+        if wrong := misfit(name, levels, kind):
+            raise error(f"the response {code!r} {wrong}")
+        return 0.0, len(levels) - 1.0
+    if schema.is_number(name):
+        check_binary(schema.limits(name), code, name, kind, error)
+        return schema.limits(name)
+    if kind != "binary":
+        raise error(undeclared(name, schema, dates=False))
+    return 0.0, 1.0
+
+
+def check_binary(limits: tuple[float, float], code: str, column: str, kind: str, error: type[PrivregError]) -> None:
+    """Refuse a response of 0 and 1 that has another public range."""
+    if kind == "binary" and limits != (0.0, 1.0):
+        raise error(
+            f"a binary response is 0 or 1; {code!r} goes from {limits[0]:g} to {limits[1]:g}. Declare its two values, "
+            f"levels={{{column!r}: [...]}}, or, of 0 and 1, bounds={{{column!r}: (0, 1)}}; in a formula write "
+            f"I({column} > cut); or choose a family for numbers, such as family='huber'."
+        )
 
 
 @dataclass(frozen=True)
@@ -170,12 +169,6 @@ class Design:
     constant: Floats | None = field(compare=False, repr=False)
     # Public range of the response after its transformation; encoded responses stay inside
     endog_limits: tuple[float, float] = field(compare=False)
-    # Raw columns that each design column is made from; none for the intercept
-    sources: tuple[tuple[str, ...], ...] = field(compare=False, repr=False)
-    # The raw numeric column that a design column equals, else None
-    bare: tuple[str | None, ...] = field(compare=False, repr=False)
-    endog_bare: str | None = field(compare=False, repr=False)  # Raw numeric column that the response equals, or None
-    endog_levels: tuple[Any, ...] | None = field(compare=False, repr=False)  # Declared levels of a factor's response
     encoder: Encoder = field(compare=False, repr=False)
     made: tuple[Callable[..., Design], tuple[Any, ...]] = field(compare=False, repr=False)  # Function and arguments
     rows: ArrayRows | None = field(compare=False, repr=False, default=None)  # Layout of arrays; None of a formula
@@ -194,6 +187,27 @@ class Design:
     def terms(self) -> tuple[DesignTerm, ...]:
         """Terms of the right-hand side, in the order of their columns."""
         return self.encoder.parts
+
+    @cached_property
+    def sources(self) -> tuple[tuple[str, ...], ...]:
+        """Raw columns that each design column is made from; none for the intercept."""
+        return tuple(term.reads for term in self.terms for _ in term.columns)
+
+    @cached_property
+    def bare(self) -> tuple[str | None, ...]:
+        """The raw numeric column that each design column equals, else None."""
+        plain = {name: name for name in self.covariates} if self.parsed is None else self.parsed.plain
+        return tuple(None if term.levels else plain.get(term.name) for term in self.terms for _ in term.columns)
+
+    @property
+    def endog_levels(self) -> tuple[Any, ...] | None:
+        """Declared levels of a response that is a factor, else None."""
+        return None if self.encoder.response else self.schema.levels.get(self.endog_sources[0])
+
+    @property
+    def endog_bare(self) -> str | None:
+        """The raw numeric column that the response equals, else None."""
+        return None if self.encoder.response or self.endog_levels else self.endog_sources[0]
 
     @property
     def _right(self) -> tuple[str, ...]:
@@ -216,7 +230,23 @@ class Design:
         left = {name: read[name] for name in self.endog_sources}
         right = {name: values for name, values in read.items() if name not in left}
         exog, usable = self._exog(right, len(read[self.columns[0]]), gaps=gaps)
-        endog, offset = self._endog(left, gaps=gaps), None if self.offset is None else np.array(right[self.offset])
+        name, response, known = self.endog_sources[0], self.encoder.response, complete_rows(left.values())
+        if response is None:
+            endog = np.array(left[name], dtype=np.float64)
+        else:
+            made = {c: v if v.dtype.kind == "f" else np.maximum(v, 0) for c, v in left.items()}
+            endog = np.array(np.broadcast_to(response(made, known)[0], len(left[name])), dtype=np.float64)
+        if known is not None and gaps:
+            endog[~known] = np.nan
+        if response is not None:
+            if not gaps and not np.isfinite(endog).all():
+                raise DataError(
+                    f"the response {self.endog_name!r} is not finite, or can't be computed, for a row of these data."
+                )
+            endog = clamped(np.where(np.isfinite(endog), endog, np.nan), self.endog_limits)
+        if self.kind == "binary":
+            endog = zero_one(endog, self.endog_name, gaps=gaps)
+        offset = None if self.offset is None else np.array(right[self.offset])
         if self.exposure is not None:
             log: Floats = np.log(right[self.exposure])  # the bounds are positive
             offset = log if offset is None else offset + log
@@ -246,12 +276,9 @@ class Design:
                 rows[c] = np.full(len(values), np.mean(self.schema.reference(c)))
         return self.encoder.exog(rows, len(values))[0]
 
-    def encode_exog(self, exog: Any, *, clamp: bool = False) -> Floats:
-        """Encode the right-hand side only, without clamping unless asked: for prediction."""
-        return self._matrix(exog if self.rows is None else self.rows.of_exog(exog), clamp=clamp, gaps=False)
-
-    def _matrix(self, new: Any, *, clamp: bool, gaps: bool) -> Floats:
-        columns = self._right
+    def encode_exog(self, exog: Any, *, clamp: bool = False, gaps: bool = False) -> Floats:
+        """Encode the right-hand side only, of arrays also by column; without clamping unless asked: for prediction."""
+        new, columns = exog if self.rows is None or isinstance(exog, dict) else self.rows.of_exog(exog), self._right
         rows = prepare(new, columns, self.schema, clamp=set(columns) if clamp else (), gaps=gaps, new=True)
         n = len(next(iter(rows.values()))) if rows else rows_of(new)
         return self._exog(rows, n, clamp=clamp, gaps=gaps)[0]
@@ -264,7 +291,8 @@ class Design:
         out, fine, problem = self.encoder.exog(rows, n, known, beyond=not clamp)
         if problem is not None and not gaps:
             raise DataError(f"{problem} for a row of these data; check its values, or declare tighter bounds.")
-        usable = known if fine is None else fine if known is None else fine & known
+        usable = known if fine is None or known is None else fine & known
+        usable = fine if usable is None else usable
         if usable is not None:
             out[~usable] = np.nan
         return out, usable
@@ -280,22 +308,16 @@ class Design:
     def encode_new(self, new: Any, *, gaps: bool = False) -> tuple[Floats, Floats]:
         """Covariates and offset for prediction, unclamped; with `gaps` NaN where a row can't be used, else an error."""
         new = new if self.rows is None else self.rows.of_new(new)
-        x = self._matrix(new, clamp=False, gaps=gaps)
+        x = self.encode_exog(new, gaps=gaps)
         total = np.zeros(len(x))
-        for name, what in ((self.offset, "offset"), (self.exposure, "exposure")):
-            if name is None:
-                continue
+        for name, what in ((n, what) for n, what in ((self.offset, "offset"), (self.exposure, "exposure")) if n):
             if name not in new:
-                raise DataError(
-                    f"the new rows lack {name!r}, the model's {what}; give the column, a number for each row."
-                )
+                raise DataError(f"the new rows lack {name!r}, the model's {what}; give the column.")
             values = prepare(new, (name,), self.schema, clamp=(), gaps=gaps, new=True)[name]
             if len(values) != len(x):
                 raise DataError(f"the new rows are {len(x)} but {name!r} has {len(values)}; give one number a row.")
             if name == self.exposure and (values <= 0).any():
-                raise DataError(
-                    f"the exposure {name!r} must be positive in every row; mend such rows or leave them out."
-                )
+                raise DataError(f"the exposure {name!r} must be positive in every row; mend or leave out such rows.")
             total += values if name == self.offset else np.log(values)
         x[np.isnan(total)] = np.nan
         return x, total
@@ -324,27 +346,43 @@ class Design:
         rows = prepare(given, names, self.schema, clamp=(), gaps=True)
         return np.column_stack([beyond(rows[c], self.schema.limits(c)) for c in names])
 
-    def _endog(self, rows: Prepared, *, gaps: bool) -> Floats:
-        """The response, NaN with `gaps` where it can't be used."""
-        name, response = self.endog_sources[0], self.encoder.response
-        if response is None:
-            values = np.array(rows[name], dtype=np.float64)
-            if gaps and rows[name].dtype.kind != "f":
-                values[values == GAP] = np.nan
-        else:
-            known = complete_rows(rows.values())
-            made = {c: v if v.dtype.kind == "f" else np.maximum(v, 0) for c, v in rows.items()}
-            values = np.array(np.broadcast_to(response(made, known)[0], len(rows[name])), dtype=np.float64)
-            if known is not None:
-                values[~known] = np.nan
-            if not gaps and not np.isfinite(values).all():
-                raise DataError(
-                    f"the response {self.endog_name!r} is not finite, or can't be computed, for a row of these data."
-                )
-            values = clamped(np.where(np.isfinite(values), values, np.nan), self.endog_limits)
-        return zero_one(values, self.endog_name, gaps=gaps) if self.kind == "binary" else values
-
     trees = compile_trees
+
+    def with_cuts(self, made: tuple[Callable[..., Design], tuple[Any, ...]]) -> Design:
+        """Design with a column for each cut point between the levels of its response, after all others.
+
+        A row of the design is a record at its first cut point, where this column is −1 and the others are 0: the linear
+        predictor is x'β − κ_0. At cut point k it is that of the row plus ``cuts[k]``. `made` makes the new design.
+        Raises FormulaError if a constant is made of several columns, or of a raw one.
+        """
+        levels, ones = self.endog_levels or (), [] if self.constant is None else np.flatnonzero(self.constant).tolist()
+        if len(ones) > 1 or any(self.sources[j] for j in ones):
+            raise FormulaError(
+                f"cut points between levels of {self.endog_name!r} take the place of an intercept, which "
+                f"{', '.join(self.names[j] for j in ones)} would be, too; leave '- 1', '+ 0' or a constant column out."
+            )
+        kept, k = [j for j in range(len(self.names)) if j not in ones], len(levels) - 1
+        place, p = {j: i for i, j in enumerate(kept)}, len(kept)
+        cuts = np.zeros((k, p + k))
+        cuts[np.arange(k), p + np.arange(k)] = -1.0
+        parts = [
+            part._replace(place=slice(at[0], at[-1] + 1))
+            for part in self.terms
+            if (at := [place[j] for j in part.columns if j in place])
+        ]
+        parts.append(DesignTerm("Intercept", slice(p, p + k), (), tuple(const(v) for v in cuts[0, p:])))
+        program = self.encoder.program.of([tree for part in parts for tree in part.trees])
+        probe = np.hstack([np.repeat(self.probe[:, kept], k, axis=0), np.tile(cuts[:, p:], (len(self.probe), 1))])
+        return replace(
+            self,
+            kind="ordinal",
+            names=(*(self.names[j] for j in kept), *(f"{low}|{high}" for low, high in pairwise(levels))),
+            probe=probe,
+            constant=np.repeat([0.0, -1.0], [p, k]),
+            encoder=replace(self.encoder, width=p + k, parts=tuple(parts), program=program),
+            cuts=cuts - cuts[0],
+            made=made,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Represent the design by JSON values; functions by name only."""
@@ -376,7 +414,7 @@ def formula_design(
     """
     make = partial(formula_design, functions=dict(functions or {}), offset=offset, exposure=exposure, kind=kind)
     if kind == "ordinal":
-        return with_cuts(make(formula, schema, kind="levels", reports=reports), make, (formula, schema))
+        return make(formula, schema, kind="levels", reports=reports).with_cuts((make, (formula, schema)))
     parsed = check_formula(formula, schema, functions or {}, kind=kind, reports=reports)
     if exposure is not None and exposure in {*parsed.response_columns, offset}:
         other = "offset" if exposure == offset else "response"
@@ -388,7 +426,7 @@ def formula_design(
     cells = {
         tuple(parsed.plain[f.code] for f in t.factors if parsed.plain.get(f.code) in schema.levels): None for t in terms
     }
-    rows = probe_rows(parsed.exog_columns, schema, parsed.constants, [c for c in cells if c])
+    rows = encoding.probe_rows(parsed.exog_columns, schema, parsed.constants, [c for c in cells if c])
     factors, values = {}, {}
     for code, reads in parsed.reads.items():
         if code in parsed.plain:
@@ -396,35 +434,32 @@ def formula_design(
         else:
             factors[code], values[code] = public_factor(code, parsed, schema, {name: rows[name] for name in reads})
     broken = FormulaError(f"the right-hand side of {formula!r} can't be built; check the contrasts and knots.")
-    info = quietly(lambda: coded_terms(terms, values, rows, parsed, schema), broken)
+    info = quietly(lambda: encoding.coded_terms(terms, values, rows, parsed, schema), broken)
     response, limits = response_of(parsed, schema, kind)
-    encoder = make_encoder(info, parsed, schema, factors, rows, response)
+    encoder = encoding.make_encoder(info, parsed, schema, factors, rows, response)
     m = len(next(iter(rows.values()))) if rows else 1
     probe, _, problem = encoder.exog(rows, m)
     if problem is not None:
         computed = [t for t in encoder.parts if t.coding is None and not t.bare]
         named = tuple(dict.fromkeys(name for t in computed for name in t.reads))
         raise FormulaError(
-            f"{problem} somewhere inside the declared bounds {{{shown_box(named, schema)}}}; "
-            f"tighten the bounds or change the term.{stand_in(named, schema)}"
+            f"{problem} somewhere inside the declared bounds {{{encoding.shown_box(named, schema)}}}; "
+            f"tighten the bounds or change the term.{encoding.stand_in(named, schema)}"
         )
     names = tuple(info.column_names)
-    sources = tuple(t.reads for t in encoder.parts for _ in t.columns)
-    bare = tuple(None if t.levels else parsed.plain.get(t.name) for t in encoder.parts for _ in t.columns)
     tried, private = probe, [name for name in parsed.exog_columns if name in schema.private]
     if private:  # I(x > 40), say, is constant on the box that stands for a private scale, and not beyond it
         edge = max([FAR, *(2 * abs(c) for c in parsed.constants)])
         wide = dict.fromkeys(private, (-edge, edge))
-        more = probe_rows(parsed.exog_columns, schema, parsed.constants, [c for c in cells if c], boxes=wide)
+        more = encoding.probe_rows(parsed.exog_columns, schema, parsed.constants, [c for c in cells if c], boxes=wide)
         far, _, _ = encoder.exog(more, len(next(iter(more.values()))))
         tried = np.vstack([probe, far[np.isfinite(far).all(axis=1)]])
-    check_rank(tried, names, stand_in(parsed.exog_columns, schema))
-    endog_bare = parsed.plain.get(parsed.response)
+    encoding.check_rank(tried, names, encoding.stand_in(parsed.exog_columns, schema))
     columns = dict.fromkeys([*parsed.response_columns, *parsed.exog_columns, *(c for c in (offset, exposure) if c)])
     make = partial(formula_design, functions=dict(parsed.functions), offset=offset, exposure=exposure, kind=kind)
     return Design(
         formula=formula,
-        schema=unclamped(schema, endog_bare, kind),
+        schema=unclamped(schema, parsed.plain.get(parsed.response), kind),
         functions=dict(parsed.functions),
         offset=offset,
         exposure=exposure,
@@ -435,12 +470,8 @@ def formula_design(
         endog_sources=parsed.response_columns,
         covariates=parsed.exog_columns,
         probe=probe,
-        constant=public_constant(probe, names, sources, schema),
+        constant=encoding.public_constant(probe, names, [t.reads for t in encoder.parts for _ in t.columns], schema),
         endog_limits=limits,
-        sources=sources,
-        bare=bare,
-        endog_bare=None if endog_bare in schema.levels else endog_bare,
-        endog_levels=schema.levels.get(endog_bare or ""),
         encoder=encoder,
         made=(make, (formula, schema)),
         info=info,
@@ -449,16 +480,6 @@ def formula_design(
 
 
 # --- of arrays --------------------------------------------------------------------------------------------
-
-
-def check_array_levels(schema: Schema, endog_name: str) -> None:
-    """Refuse levels of anything but the response of a model that is given as arrays."""
-    others = [name for name in schema.levels if name != endog_name]
-    if others:
-        raise SchemaError(
-            f"levels[{others[0]!r}]: levels= is for formulas; arrays hold numbers, except for the response "
-            f"({endog_name!r} here): code factors first, or use from_formula."
-        )
 
 
 def array_design(
@@ -479,53 +500,35 @@ def array_design(
     the data.
     """
     make = partial(array_design, offset=offset, exposure=exposure, kind=kind)
-    if kind == "ordinal":
-        given = tuple(exog_names), endog_name, schema
-        return with_cuts(make(*given, kind="levels"), make, given)
-    choose("kind", kind, RESPONSE_KINDS)
     names = tuple(exog_names)
+    if kind == "ordinal":
+        given = names, endog_name, schema
+        return make(*given, kind="levels").with_cuts((make, given))
+    choose("kind", kind, RESPONSE_KINDS)
     if not names or len({*names, endog_name}) != len(names) + 1:
         raise SchemaError(f"column names must be given and differ, got {[endog_name, *names]!r}.")
+    if factors := [name for name in (*names, *([OFFSET] if offset else [])) if name in schema.levels]:
+        raise SchemaError(f"column {factors[0]!r} of an array is a number, but levels= declares it; use a formula.")
     known: dict[str, tuple[float, float]] = {n: (1.0, 1.0) for n in CONSTANTS if n in names and n not in schema.bounds}
     full = replace(schema, bounds={**schema.bounds, **known})
-    for name in (*names, *([OFFSET] if offset else [])):
-        if name in full.levels:
-            raise SchemaError(f"column {name!r} of an array is a number, but levels= declares it; use a formula.")
-        if name in names and not full.is_number(name):
-            raise SchemaError(undeclared(name, schema, dates=False))
+    if lacking := [name for name in names if not full.is_number(name)]:
+        raise SchemaError(undeclared(lacking[0], schema, dates=False))
     check_added(OFFSET if offset else None, EXPOSURE if exposure else None, schema)
     if schema.dates:
         raise SchemaError(
             f"bounds[{schema.dates[0]!r}] are dates, and arrays hold numbers; use from_formula() for columns of dates."
         )
-    rows = probe_rows(names, full)
+    rows = encoding.probe_rows(names, full)
     probe = np.column_stack([rows[name] for name in names])
-    check_rank(probe, names)
+    encoding.check_rank(probe, names)
     # "const" or "Intercept" is the constant 1 whatever the array holds, and a column with bounds (v, v) is v
     fixed = {name: low for name, (low, high) in ((name, full.limits(name)) for name in names) if low == high}
-    sources = tuple(() if name in known else (name,) for name in names)
+    trees = [const(fixed[name]) if name in fixed else ["col", name] for name in names]
     parts = tuple(
-        DesignTerm(name, slice(j, j + 1), sources[j], (const(fixed[name]) if name in fixed else ["col", name],))
-        for j, name in enumerate(names)
+        DesignTerm(name, slice(j, j + 1), () if name in known else (name,), (trees[j],)) for j, name in enumerate(names)
     )
-    encoder = Encoder(len(names), parts, Program([tree for part in parts for tree in part.trees], full), None)
     if kind == "levels":
         check_levels(endog_name, schema)
-    levels, limits = schema.levels.get(endog_name), schema.limits(endog_name)
-    if levels is not None:
-        if wrong := misfit(endog_name, levels, kind):
-            raise SchemaError(f"the response {endog_name!r} {wrong}")
-        limits = 0.0, len(levels) - 1.0
-    elif not schema.is_number(endog_name):
-        if kind != "binary":
-            raise SchemaError(undeclared(endog_name, schema, dates=False))
-        limits = 0.0, 1.0
-    elif kind == "binary" and limits != (0.0, 1.0):
-        raise SchemaError(
-            f"a binary response is 0 or 1; declare bounds={{{endog_name!r}: (0, 1)}} or leave them out; of a column of "
-            f"two other values levels={{{endog_name!r}: [...]}}; or choose a family for numbers, such as "
-            "family='huber'."
-        )
     return Design(
         formula=None,
         schema=unclamped(schema, endog_name, kind),
@@ -539,13 +542,9 @@ def array_design(
         endog_sources=(endog_name,),
         covariates=tuple(name for name in names if name not in known),
         probe=probe,
-        constant=public_constant(probe, names, [(name,) for name in names], full),
-        endog_limits=limits,
-        sources=sources,
-        bare=tuple(None if name in known else name for name in names),
-        endog_bare=None if levels else endog_name,
-        endog_levels=levels,
+        constant=encoding.public_constant(probe, names, [(name,) for name in names], full),
+        endog_limits=column_limits(endog_name, schema, kind, SchemaError),
         rows=ArrayRows(names, endog_name, offset, exposure),
-        encoder=encoder,
+        encoder=Encoder(len(names), parts, Program(trees, full), None),
         made=(make, (names, endog_name, schema)),
     )

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -26,7 +26,7 @@ from privreg.data.cells import Flags, Floats
 from privreg.errors import FormulaError
 from privreg.formula.language.parse import ParsedFormula, term_tree
 from privreg.formula.trees.compile import FactorColumn, term_trees
-from privreg.formula.trees.evaluate import Program, Tree, const
+from privreg.formula.trees.evaluate import Program, Tree
 from privreg.schema.declarations import Schema
 
 Prepared = Mapping[str, NDArray[Any]]  # numbers as float64, factors as codes of the declared levels
@@ -52,15 +52,16 @@ def probe_rows(
     are the factors that meet in a term: each combination of their levels gets a few uniform rows. `boxes`
     replaces the reference limits of some columns.
     """
-    numeric = [name for name in names if name not in schema.levels]
     combos = [
         dict(zip(cell, combo, strict=True))
         for cell in cells
         for combo in itertools.islice(itertools.product(*(range(len(schema.levels[c])) for c in cell)), _MAX_CELLS)
         for _ in range(_CELL_ROWS)
     ]
-    box = {name: schema.reference(name) for name in numeric} | {k: v for k, v in (boxes or {}).items() if k in numeric}
-    uniform, special = rows + len(combos), dict(zip(box, (extra := _special_rows(box, constants)).T, strict=True))
+    box = {name: schema.reference(name) for name in names if name not in schema.levels}
+    box |= {name: limits for name, limits in (boxes or {}).items() if name in box}
+    extra = _special_rows(box, constants)
+    uniform, special = rows + len(combos), dict(zip(box, extra.T, strict=True))
     total = uniform + len(extra)
     # random_raw is the part of NumPy's generators whose stream is promised never to change
     bits = np.random.PCG64(20_250_508).random_raw(total * max(len(names), 1)).reshape(total, -1)
@@ -109,9 +110,8 @@ def stand_in(names: Sequence[str], schema: Schema) -> str:
     private = [n for n in dict.fromkeys(names) if n in schema.private]
     if not private:
         return ""
-    have = "has" if len(private) == 1 else "have"
     return (
-        f' With scaling="private" {", ".join(map(repr, private))} {have} no bounds, and values from 1 to 2 stand in; '
+        f' With scaling="private" values from 1 to 2 stand in for {", ".join(map(repr, private))}; '
         f"bounds={{{private[0]!r}: (low, high)}} would mend it."
     )
 
@@ -129,11 +129,8 @@ def check_rank(probe: Floats, names: Sequence[str], hint: str = "") -> None:
     scaled /= np.where(norms > 0, norms, 1.0)
     if len(names) > WIDE and len(scaled) >= len(names):
         # squares lose half the digits: what is well above that is far above the tolerance, in a hundredth of the time
-        try:
+        with suppress(np.linalg.LinAlgError):
             np.linalg.cholesky(scaled.T @ scaled - SURE * len(names) * np.eye(len(names)))
-        except np.linalg.LinAlgError:
-            pass
-        else:
             return
     _, values, rows = np.linalg.svd(scaled, full_matrices=False)
     null = np.abs(rows[values <= _RANK_TOLERANCE * max(values[0], 1.0)])
@@ -222,7 +219,7 @@ class Encoder:
         `known`, of that shape, says in which of them nothing is missing, None if in all. `beyond` says whether cubic
         splines go on beyond their knots, as for rows that are not clamped.
         """
-        out = np.empty((self.width, n)).T
+        out, places = np.empty((self.width, n)).T, range(self.width) if self.places is None else self.places
         values = iter(self.program(rows, known, beyond=beyond))
         fine: Any = None
         problem: str | None = None
@@ -230,7 +227,7 @@ class Encoder:
             if part.coding is not None:
                 for j, levels in zip(part.columns, self._tables[part.name], strict=True):
                     # all codes are inside; by default NumPy makes a copy
-                    levels.take(rows[part.reads[0]], out=out[:, self._at(j)], mode="clip")
+                    levels.take(rows[part.reads[0]], out=out[:, places[j]], mode="clip")
                 continue
             for j in part.columns:
                 value = next(values)
@@ -238,7 +235,7 @@ class Encoder:
                 if not finite.all():
                     fine = finite if fine is None else np.logical_and(fine, finite)
                     problem = problem or f"formula term {part.name!r} is not finite, or can't be computed,"
-                to = out[:, self._at(j)]
+                to = out[:, places[j]]
                 centre, scale = (0.0, 1.0) if self.affine is None else (self.affine[0][j], self.affine[1][j])
                 if centre != 0.0:
                     value = np.subtract(value, centre, out=to)
@@ -247,9 +244,6 @@ class Encoder:
                 elif centre == 0.0:
                     to[:] = value
         return out if self.affine is not None else np.ascontiguousarray(out), fine, problem
-
-    def _at(self, j: int) -> int:
-        return j if self.places is None else int(self.places[j])
 
     @cached_property
     def _tables(self) -> dict[str, Floats]:
@@ -334,50 +328,3 @@ def make_encoder(
         parts.append(part._replace(levels=tuple(schema.levels[str(plain[0])]), coding=coding))
     program = Program([tree for part in parts for tree in part.trees], schema, parsed.functions, rows)
     return Encoder(len(info.column_names), tuple(parts), program, response)
-
-
-D = TypeVar("D")
-
-
-def with_cuts(design: Any, make: Callable[..., D], given: tuple[Any, ...]) -> D:
-    """Design with a column for each cut point between the levels of its response, after all others.
-
-    A row of the design is a record at its first cut point, where this column is −1 and the others are 0: the linear
-    predictor is x'β − κ_0. At cut point k it is that of the row plus ``cuts[k]``. `make` and `given` are a function
-    and its arguments that make this design again.
-    Raises FormulaError if a constant is made of several columns, or of a raw one.
-    """
-    levels, one, parts = design.endog_levels or (), design.constant, list(design.encoder.parts)
-    ones = [] if one is None else np.flatnonzero(one).tolist()
-    if len(ones) > 1 or any(design.sources[j] for j in ones):
-        raise FormulaError(
-            f"cut points between levels of {design.endog_name!r} take the place of an intercept, which "
-            f"{', '.join(design.names[j] for j in ones)} would be, too; leave '- 1', '+ 0' or a constant column out."
-        )
-    kept, k = [j for j in range(len(design.names)) if j not in ones], len(levels) - 1
-    place, p = {j: i for i, j in enumerate(kept)}, len(kept)
-    names = tuple(f"{low}|{high}" for low, high in pairwise(levels))
-    cuts = np.zeros((k, p + k))
-    cuts[np.arange(k), p + np.arange(k)] = -1.0
-    first = DesignTerm("Intercept", slice(p, p + k), (), tuple(const(v) for v in cuts[0, p:]))
-
-    def moved(part: DesignTerm) -> DesignTerm:
-        at = [place[j] for j in part.columns]
-        return part._replace(place=slice(at[0], at[-1] + 1))
-
-    parts = [*(moved(part) for part in parts if part.place.start in place), first]
-    program = design.encoder.program.of([tree for part in parts for tree in part.trees])
-    probe = np.hstack([np.repeat(design.probe[:, kept], k, axis=0), np.tile(cuts[:, p:], (len(design.probe), 1))])
-    made: D = replace(
-        design,
-        kind="ordinal",
-        names=(*(design.names[j] for j in kept), *names),
-        probe=probe,
-        constant=np.repeat([0.0, -1.0], [p, k]),
-        sources=(*(design.sources[j] for j in kept), *((),) * k),
-        bare=(*(design.bare[j] for j in kept), *(None,) * k),
-        encoder=replace(design.encoder, width=p + k, parts=tuple(parts), program=program),
-        cuts=cuts - cuts[0],
-        made=(make, given),
-    )
-    return made

@@ -30,33 +30,29 @@ RATIO: Final = 1.5  # Hazard ratio that an interval of a fit with local reports 
 def without_survival(formula: Any) -> tuple[Any, Followed | None]:
     """A formula, of ``Surv()`` as that of rows of intervals, and what its left-hand side says; None of others.
     Raises FormulaError if it is no such call of columns with public cut points.
-
-    Examples
-    --------
-    >>> without_survival("Surv(months, died, [6, 12]) ~ age")[0]
-    'Surv ~ C(interval) + age'
     """
     if not isinstance(formula, str) or not formula.lstrip().startswith("Surv("):
         return formula, None
     left, tilde, right = formula.partition("~")
-    call = syntax(left.strip())
+    call, cause = syntax(left.strip()), None
     wrong = FormulaError(
         f"the formula {formula!r} can't be read: Surv() takes columns, then public cut points, between which hazards "
         "are constant; write Surv(time, event, [6, 12, 24]) ~ age, or, with late entry, Surv(start, stop, event, "
         "[6, 12, 24]) ~ age."
     )
-    if not isinstance(call, ast.Call) or not tilde:
-        raise wrong
-    refuse_deep(call, left)
-    given = {word.arg: word.value for word in call.keywords}
-    columns = [column_name(node) for node in call.args[:-1]]
-    if set(given) - {"cause"} or not 2 <= len(columns) <= 3 or None in columns:
-        raise wrong
-    match call.args[-1], given.get("cause"):
-        case ((ast.List(points) | ast.Tuple(points) | ast.Call(ast.Name("c"), points, [])), None | ast.Constant()):
-            cuts = [real(constant_value(point)) for point in points]
+    if call is not None and tilde:
+        refuse_deep(call, left)
+    match call:
+        case ast.Call(_, [*of, ast.List(points) | ast.Tuple(points) | ast.Call(ast.Name("c"), points, [])], words):
+            columns, cuts = [column_name(node) for node in of], [real(constant_value(point)) for point in points]
         case _:
             raise wrong
+    for word in words:
+        if word.arg != "cause" or not isinstance(word.value, ast.Constant):
+            raise wrong
+        cause = word.value.value
+    if not tilde or not 2 <= len(columns) <= 3 or None in columns:
+        raise wrong
     *start, time, event = [str(name) for name in columns]
     rising = [cut for cut in cuts if cut is not None and 0.0 < cut < math.inf]
     if len(rising) < len(cuts) or not 1 <= len(cuts) <= MOST_CUTS or not (np.diff(rising) > 0.0).all():
@@ -64,23 +60,17 @@ def without_survival(formula: Any) -> tuple[Any, Followed | None]:
             f"the cut points of {left.strip()} must be rising positive numbers, {MOST_CUTS} at most: hazards are "
             "constant in between, from time 0 on, and nobody is followed beyond the last one."
         )
-    cause: Any = given.get("cause")
-    out = Followed(time, event, tuple(rising), start[0] if start else None, None if cause is None else cause.value)
+    out = Followed(time, event, tuple(rising), start[0] if start else None, cause)
     if len(set(out.columns)) < len(out.columns):
         raise FormulaError(f"{out.written} needs a column for each of its times and one for the event.")
-    return f"{ENDED} ~ {_of_intervals(out)}{right.strip()}", out
-
-
-def _of_intervals(followed: Followed) -> str:
-    """The term of intervals, where there are several."""
-    return f"C({INTERVAL}) + " if len(followed.cuts) > 1 else ""
+    return f"{ENDED} ~ {f'C({INTERVAL}) + ' * (len(cuts) > 1)}{right.strip()}", out
 
 
 def refuse_beside(followed: Followed, people: Participants, asked: Any, design: Any, named: Any) -> None:
     """Refuse options that don't go with ``Surv()``, on public grounds.
 
     `asked` are the options, and `named` the columns of the data, as far as they are known.
-    Raises FormulaError, OptionError or UnsupportedArgumentError.
+    Raises FormulaError or UnsupportedArgumentError.
     """
     if both := [c for c in followed.columns if c in design.covariates]:
         raise FormulaError(f"{', '.join(both)} stands on both sides of {followed.written}; keep one.")
@@ -88,40 +78,28 @@ def refuse_beside(followed: Followed, people: Participants, asked: Any, design: 
         raise FormulaError(
             f"the data have a column {INTERVAL!r}, which says here in which interval rows are; rename it."
         )
-    others = "offset", "exposure", "id", "k_max", "allow_leak"
-    given = ["family="] * ("family" in asked.changed() and asked.family != Huber())
-    given += [f"{option}=" for option in others if option in asked.changed()]
-    given += [f"{people.spent}='column'"] * (people.mu is not None)
+    options = ["offset", "exposure", "id", "k_max", "allow_leak", *["family"] * (asked.family != Huber())]
+    given = [f"{option}=" for option in options if option in asked.changed()]
+    given += ["missing="] * (people.missing != "noise") + [f"{people.spent}='column'"] * (people.mu is not None)
     if given:
         raise UnsupportedArgumentError(
-            f"{given[0]} doesn't go with {followed.written}: a record is one person's time at risk, which is "
-            "the exposure of a family of its own; leave it out."
-        )
-    if people.missing != "noise":
-        raise OptionError(
-            f"missing={people.missing!r} doesn't go with {followed.written}: records that can't be used count for "
-            "nothing; leave missing= out."
+            f"{given[0]} doesn't go with {followed.written}: a record is one person's time at risk, which is the "
+            "exposure of a family of its own, and one that can't be used counts for nothing; leave it out."
         )
 
 
-def refuse_hazards(followed: Followed, names: tuple[str, ...], mu: float, trust: str, private: str) -> None:
-    """Refuse reports that can't be of intervals, on public grounds; `names` are the coefficients'.
-    Raises UnsupportedArgumentError or FormulaError.
+def refuse_local_hazards(followed: Followed, d: int, mu: float) -> None:
+    """Refuse local reports of intervals with d coefficients, and say how many people they would take.
+    Raises UnsupportedArgumentError.
     """
-    written = followed.written
-    if "Intercept" not in names:
-        raise FormulaError(f"{written} needs an intercept, the first interval's hazard; leave out '- 1' or '+ 0'.")
-    if private == "response":
-        raise UnsupportedArgumentError(f"private='response' doesn't go with {written}; leave private= out.")
-    if trust == "local":
-        reach = 1.0 + 2.0 * float(gammaincinv(0.5 * max(len(names) - 1, 1), 0.99))
-        noise = 4.0 * 2.0 * reach / mu**2  # of a person's report, whose scores are up to (A² + 1)^½ L, A = 1
-        people = (1.96 / math.log(RATIO)) ** 2 * (USUAL + noise) / USUAL**2
-        raise UnsupportedArgumentError(
-            f"{written} is not for trust='local': at mu = {mu:g} noise on each report of {len(names)} coefficients "
-            f"would take some {float(f'{people:.2g}'):,.0f} people to tell a hazard ratio of {RATIO:g} from 1; use "
-            "trust='central', 'silos' or 'two_collectors'."
-        )
+    reach = 1.0 + 2.0 * float(gammaincinv(0.5 * max(d - 1, 1), 0.99))
+    noise = 4.0 * 2.0 * reach / mu**2  # of a person's report, whose scores are up to (A² + 1)^½ L, A = 1
+    people = (1.96 / math.log(RATIO)) ** 2 * (USUAL + noise) / USUAL**2
+    raise UnsupportedArgumentError(
+        f"{followed.written} is not for trust='local': at mu = {mu:g} noise on each report of {d} coefficients "
+        f"would take some {float(f'{people:.2g}'):,.0f} people to tell a hazard ratio of {RATIO:g} from 1; use "
+        "trust='central', 'silos' or 'two_collectors'."
+    )
 
 
 _COLUMN: Final = r"""(?:Q\(\s*(?P<q>['"])(?P<quoted>.+?)(?P=q)\s*\)|(?P<name>[^\W\d]\w*))"""
@@ -131,13 +109,6 @@ _EFFECT: Final = re.compile(rf"\s*(?:{_COLUMN}|(?P<diff>diff)\s*\((?P<inner>.*)\
 def without_effect(formula: str) -> tuple[str, tuple[str, str] | None]:
     """A formula without its part after ``|``, and that part: a kind, `WITHIN` or `DIFFERENCES`, and a column.
     Raises FormulaError if that is not one column, or ``diff()`` of one.
-
-    Examples
-    --------
-    >>> without_effect("y ~ x | diff(who)")
-    ('y ~ x', ('differences', 'who'))
-    >>> without_effect("y ~ I((x > 1) | (x < 0))")
-    ('y ~ I((x > 1) | (x < 0))', None)
     """
     depth, quote, at = 0, "", None
     for place, sign in enumerate(formula):  # the first | outside of brackets and quotes
@@ -169,8 +140,8 @@ def without_effect(formula: str) -> tuple[str, tuple[str, str] | None]:
 def with_effect(formula: str, people: Participants) -> str:
     """A formula with the part that `without_effect` took from it."""
     if people.followed is not None:
-        right = formula.removeprefix(f"{ENDED} ~ {_of_intervals(people.followed)}")
-        return f"{people.followed.written} ~ {right}"
+        right = formula.removeprefix(f"{ENDED} ~ ")
+        return f"{people.followed.written} ~ {right.removeprefix(f'C({INTERVAL}) + ')}"
     if people.effect is None:
         return formula
     name = str(people.id)
@@ -181,12 +152,25 @@ def with_effect(formula: str, people: Participants) -> str:
 def refuse_of_persons(
     people: Participants, family: Family, design: Design, units: Units, trust: str, private: str = "record"
 ) -> None:
-    """Refuse a model of which a report can't be of several rows, or weighted. On public grounds.
+    """Refuse a model of which a report can't be of several rows, or weighted, and clusters. On public grounds.
     Raises UnsupportedArgumentError if reports are those of `trust`, or of a family, that has only single rows yet;
-    OptionError or SchemaError if weights or columns have no public bounds, or an option doesn't go with several rows.
+    OptionError or SchemaError if weights, clusters or columns aren't declared, or an option excludes several rows.
     """
-    if people.cluster is not None:
-        _refuse_clusters(people, design, private)
+    if (name := people.cluster) is not None:
+        levels = design.schema.levels.get(name)
+        if levels is None:
+            raise SchemaError(
+                f"cluster={name!r} needs all clusters, which are public: declare levels={{{name!r}: [...]}}."
+            )
+        if len(levels) < LEAST:
+            raise OptionError(
+                f"cluster={name!r} has {len(levels)} declared clusters, and intervals follow from how random groups of "
+                f"them differ: {LEAST} are the fewest. Of fewer put C({name}) into the formula."
+            )
+        if people.mu is not None or private == "response" or people.missing == "drop":
+            raise UnsupportedArgumentError(
+                f"cluster={name!r} goes with one mu=, private='record' and missing='noise'; leave the others out."
+            )
     if not people.gathered or (people.followed is not None and people.weight is None):
         return
     option = "weights=" if people.k_max is None else f"k_max={people.k_max}"
@@ -224,25 +208,6 @@ def refuse_of_persons(
             )
     if people.effect is not None:
         _refuse_without_levels(people, family, design, units)
-
-
-def _refuse_clusters(people: Participants, design: Design, private: str) -> None:
-    """Refuse clusters that aren't declared, that are too few, or that an option of the reports excludes."""
-    levels = design.schema.levels.get(str(people.cluster))
-    if levels is None:
-        raise SchemaError(
-            f"cluster={people.cluster!r} needs all clusters, which are public: declare "
-            f"levels={{{people.cluster!r}: [...]}}."
-        )
-    if len(levels) < LEAST:
-        raise OptionError(
-            f"cluster={people.cluster!r} has {len(levels)} declared clusters, and intervals follow from how random "
-            f"groups of them differ: {LEAST} are the fewest. Of fewer put C({people.cluster}) into the formula."
-        )
-    if people.mu is not None or private == "response" or people.missing == "drop":
-        raise UnsupportedArgumentError(
-            f"cluster={people.cluster!r} goes with one mu=, private='record' and missing='noise'; leave the others out."
-        )
 
 
 def _refuse_without_levels(people: Participants, family: Family, design: Design, units: Units) -> None:

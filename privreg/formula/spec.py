@@ -21,7 +21,7 @@ from privreg.families import Logistic
 from privreg.families.family import Family
 from privreg.families.hazards import AT_RISK
 from privreg.formula.design import Design
-from privreg.formula.persons import refuse_hazards, refuse_of_persons, with_effect
+from privreg.formula.persons import refuse_local_hazards, refuse_of_persons, with_effect
 from privreg.formula.units import Units, public_units
 from privreg.options.table import check
 from privreg.options.unknown import not_fitted
@@ -76,14 +76,13 @@ class ModelSpec:
         private: Any,
         people: Participants,
         trust: str = "local",
-        silos: tuple[str, ...] = (),
-        sizes: tuple[int, ...] = (),
+        *silos: Any,
     ) -> ModelSpec:
-        """Check the options and choose units.
+        """Check the options and choose units; `silos` are their names and sizes.
         Raises OptionError if an option is not among its choices, or does not go with another; SchemaError if the
         response has no public scale, or not the limits its family needs.
         """
-        for name, value in (("score_weights", score_weights), ("mechanism", mechanism), ("private", private)):
+        for name, value in {"score_weights": score_weights, "mechanism": mechanism, "private": private}.items():
             check("local.formula", name, value)
         if private == "response" and people.id is not None:
             raise OptionError(
@@ -107,28 +106,25 @@ class ModelSpec:
             people = replace(people, effect=DIFFERENCES)
         units = units_of(design, family, people)
         mechanism = "gaussian" if trust != "local" and mechanism == "auto" else mechanism
-        spec = cls(design, units, family, budget, score_weights, mechanism, private, people, trust, silos, sizes)
-        names = spec.coefficients
+        spec = cls(design, units, family, budget, score_weights, mechanism, private, people, trust, *silos)
+        names, scalar = spec.coefficients, spec.scalar
         if len(set(names)) < len(names):
             twice = next(n for n in names if names.count(n) > 1)
             raise SchemaError(
                 f"two coefficients would be named {twice!r}, from levels and terms that read alike; rename a level."
             )
-        scalar = spec.scalar
-        if people.followed is not None:
-            refuse_hazards(people.followed, names, budget.mu, trust, private)
-        if not spec.summed:
-            unheard = family.scoring.unlocal(len(names), budget.mu, spec.classes)
-            _refuse({f"with trust='local' {unheard}": bool(unheard)})
+        if people.followed is not None and trust == "local":
+            refuse_local_hazards(people.followed, len(names), budget.mu)
         if spec.summed:
             refuse_of_sums(spec)
-        if spec.summed and trust != "central":  # of a curator the tuning tells whether there are sums
-            refuse_what_sums_cannot(spec)
+            if trust != "central":  # of a curator the tuning tells whether there are sums
+                refuse_what_sums_cannot(spec)
+        elif unheard := family.scoring.unlocal(len(names), budget.mu, spec.classes):
+            raise UnsupportedArgumentError(f"with trust='local' {unheard}.")
         if spec.unweighted:
             refuse_likelihood(spec)
         if mechanism != "auto":  # found anew by the tuning; here so that what can't be is refused before there are data
-            personal = people.mu is not None
-            resolve_mechanism(mechanism, budget, size=1 if scalar else len(names), scalar=scalar, personal=personal)
+            spec.mechanism_for(1 if scalar else len(names), scalar=scalar)
         return spec
 
     @property
@@ -150,9 +146,8 @@ class ModelSpec:
     @property
     def added(self) -> tuple[tuple[str, str], ...]:
         """Offset and exposure, for headers: each a title and words."""
-        offset, exposure = self.design.offset, self.design.exposure
-        said = [("Offset", offset), ("Exposure", None if exposure is None else f"log({exposure})")]
-        return tuple((title, words) for title, words in said if words is not None)
+        said = {"Offset": self.design.offset, "Exposure": self.design.exposure and f"log({self.design.exposure})"}
+        return tuple((title, words) for title, words in said.items() if words is not None)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -165,15 +160,18 @@ class ModelSpec:
     def clamps(self) -> tuple[Bounded, ...]:
         """Bounded private columns of the model, of which records may report whether they were clamped."""
         design, schema = self.design, self.design.schema
-        response = dict.fromkeys(design.endog_sources, "response")
-        parts = response
+        parts = response = dict.fromkeys(design.endog_sources, "response")
         if not self.scalar:
-            covariates = dict.fromkeys((n for made_of in design.sources for n in made_of), "covariate")
-            parts = dict.fromkeys(design.columns, "offset") | covariates | response
+            parts = dict.fromkeys(design.columns, "offset") | dict.fromkeys(self._made_of, "covariate") | response
         left = {*schema.levels, *(response if self.family.scoring.censored else ()), AT_RISK}
-        numbers = [n for n in parts if n not in left and schema.limits(n)[0] < schema.limits(n)[1]]
-        made = {n: tuple(j for j, made_of in enumerate(design.sources) if n in made_of) for n in numbers}
-        return tuple(Bounded(n, parts[n], made[n]) for n in numbers if np.isfinite(schema.limits(n)).any())
+        made = {n: tuple(j for j, made_of in enumerate(design.sources) if n in made_of) for n in parts if n not in left}
+        ends = {n: schema.limits(n) for n in made}
+        return tuple(Bounded(n, parts[n], j) for n, j in made.items() if -np.inf < ends[n][0] < ends[n][1] < np.inf)
+
+    @property
+    def _made_of(self) -> dict[str, None]:
+        """Columns that the design's are made of."""
+        return dict.fromkeys(name for made_of in self.design.sources for name in made_of)
 
     @property
     def baseline(self) -> tuple[str, ...]:
@@ -220,8 +218,15 @@ class ModelSpec:
 
     @property
     def scalar(self) -> bool:
-        """True if a report is one number; see :func:`one_number`."""
-        return one_number(self.private, self.blocks, self.alone and not self.people.gathered)
+        """True if a report is one number: of one linear predictor, and covariates are public or a row has none.
+        Raises OptionError if only one number may be randomised, and it would be several.
+        """
+        if self.blocks > 1 and self.private == "response":
+            raise OptionError(
+                "private='response' randomises one number, and a multinomial score has one for each level but the "
+                "first; use private='record', or Logistic() for each level."
+            )
+        return self.blocks == 1 and (self.private == "response" or (self.alone and not self.people.gathered))
 
     @property
     def persons(self) -> Persons | None:
@@ -232,7 +237,7 @@ class ModelSpec:
         # a weight that follows other rows' covariates needs errors that don't: true within a person, not of levels
         one = self.summed or people.effect is not None
         if people.followed is not None:
-            return Persons(people.rows, True, False, 1, people.followed.widths)
+            return Persons(people.rows, True, False, 1, tuple(np.diff(people.followed.edges).tolist()))
         return Persons(people.reports * self.cut_points, people.per_person == "mean", one, self.cut_points)
 
     @property
@@ -243,7 +248,8 @@ class ModelSpec:
     @property
     def holders(self) -> str:
         """Holders of the sums, in words."""
-        return {"two_collectors": "two collectors", "central": "a curator", "silos": "silos"}[self.trust]
+        known = {"local": "people", "two_collectors": "two collectors", "central": "a curator", "silos": "silos"}
+        return known[self.trust]
 
     @property
     def summable(self) -> bool:
@@ -283,11 +289,6 @@ class ModelSpec:
         return 0 if self.people.cluster is None else len(self.design.schema.levels[self.people.cluster])
 
     @property
-    def probe(self) -> Array:
-        """Rows over the public box, internal units, shape (m, p)."""
-        return self.units.probe_inside(self.design.probe)
-
-    @property
     def response_limits(self) -> tuple[float, float]:
         """Public limits of the response, internal units."""
         if self.cuts is not None:
@@ -302,7 +303,7 @@ class ModelSpec:
     def scale_declared(self) -> bool:
         """True if mean and sd of every covariate are declared, and their correlations."""
         schema = self.design.schema
-        numbers = {n for made_of in self.design.sources for n in made_of if schema.is_number(n)}
+        numbers = [n for n in self._made_of if schema.is_number(n)]
         # sds alone spare few reports on moments: correlations are still to be learned
         return all(n in schema.moments for n in numbers) and (len(numbers) < 2 or bool(schema.correlations))
 
@@ -319,16 +320,15 @@ class ModelSpec:
         """Source of a table's rows; see `open_table`."""
         if isinstance(data, Silos):
             return data.open(self.open, self.columns)
-        columns = tuple(c for c in self.columns if c != SILO) if self.silos else self.columns
-        people = self.people
+        people, columns = self.people, self.columns[: len(self.columns) - bool(self.silos)]  # `SILO` is the last
         source = open_table(data, columns, self.design.schema, text=people.text)
         return source if people.k_max is None else by_person(source, str(people.id), gaps=people.missing != "raise")
 
     @property
     def formula(self) -> str:
         """Formula, or the names of an array model."""
-        d = self.design
-        return with_effect(d.formula or f"{d.endog_name} ~ {' + '.join(d.names)}", self.people)
+        design = self.design
+        return with_effect(design.formula or f"{design.endog_name} ~ {' + '.join(design.names)}", self.people)
 
     def counted(self, people: int) -> str:
         """Number of people, and of their rows that count, in words."""
@@ -346,47 +346,37 @@ class ModelSpec:
 
     def declared(self, instead: str = "send noise only") -> tuple[tuple[str, str], ...]:
         """Public declarations by column, in words; `instead` says what unusable records do."""
-        schema, out = self.design.schema, []
+        people, schema, out = self.people, self.design.schema, []
+        columns, followed = list(self.design.columns), people.followed
         if self.summed:
             instead = "count for nothing" + ", and neither collector sees which" * (not self.noise.again)
-        followed = self.people.followed
         if followed is not None:
             late = "" if followed.start is None else f", from {followed.start} on"
-            out.append(
-                (followed.time, f"time at risk{late}, up to {followed.cuts[-1]:g}; constant hazards in intervals")
-            )
-            if followed.event in schema.levels:
-                out.append((followed.event, "levels " + ", ".join(str(v) for v in schema.levels[followed.event])))
-        for name in self.design.columns:
-            if followed is not None and name == AT_RISK:
-                continue
+            at_risk = f"time at risk{late}, up to {followed.cuts[-1]:g}; constant hazards in intervals"
+            out.append((followed.time, at_risk))
+            columns = [followed.event] * (followed.event in schema.levels) + [c for c in columns if c != AT_RISK]
+        for name in columns:
+            taken, parts = " TAKEN FROM THE DATA (see the notes)" * (name in schema.leaked_columns), []
             if name in schema.levels:
-                taken = " TAKEN FROM THE DATA (see the notes)" if name in schema.leaked_columns else ""
-                out.append((name, "levels " + ", ".join(str(v) for v in schema.levels[name]) + taken))
+                parts = ["levels " + ", ".join(map(str, schema.levels[name])) + taken]
             elif name in schema.private:
-                out.append((name, "nothing; location and scale learned from privatised reports"))
-            elif name in schema.leaked_columns:
-                out.append((name, "mean and sd TAKEN FROM THE DATA (see the notes)"))
+                parts = ["nothing; location and scale learned from privatised reports"]
+            elif taken:
+                parts = [f"mean and sd{taken}"]
             else:
-                parts = []
-                if name in schema.bounds and np.isfinite(schema.bounds[name][0]):
+                if np.isfinite(schema.limits(name)[0]):
                     parts.append("bounds {} to {}".format(*schema.bounds_text(name)))
                 if name in schema.dates:
                     per = "in days" if name in self.design.endog_sources else "per day"
                     parts.append(f"read as days since {EPOCH_TEXT}, so coefficients are {per}")
                 if name in schema.moments:
                     parts.append("mean {:g}, sd {:g}".format(*schema.moments[name]))
-                parts += [
-                    f"correlation {rho:g} with {b if name == a else a}"
-                    for (a, b), rho in schema.correlations.items()
-                    if name in (a, b)
-                ]
-                if parts:
-                    out.append((name, "; ".join(parts)))
+                pairs = {b if name == a else a: rho for (a, b), rho in schema.correlations.items() if name in (a, b)}
+                parts += [f"correlation {rho:g} with {other}" for other, rho in pairs.items()]
+            out += [(name, "; ".join(parts))] if parts else []
         out += schema.source_words(self.design.columns)
         if any(np.isfinite(schema.limits(name)[0]) for name in self.design.columns if name not in schema.levels):
             out.append(CLAMPING)
-        people = self.people
         if people.mu is not None:
             unit = people.spent + (f", with delta {people.delta:g}" if people.delta else "")
             out.append((people.mu, f"personal budgets, {unit}, at most {people.mu_max:g}; public"))
@@ -397,11 +387,11 @@ class ModelSpec:
             rows = "one row of each counts" if people.max_per_id == 1 else f"{people.max_per_id:,} rows of each count"
             out.append((people.id, f"identifies people; {rows}, further ones {instead}"))
         if people.cluster is not None:
-            each = local_groups(self.clusters), "all people of one in one of these, or of lanes="
+            groups = summed_groups(self.clusters) if self.summed else local_groups(self.clusters)
+            each = "all people of one in one of these, or of lanes="
             if self.summed:
-                groups = summed_groups(self.clusters)
-                each = groups, f"each with a sum of its own, so that the noise of all has {groups} times its variance"
-            words = f"{self.clusters:,} clusters of people in {each[0]} random groups ({each[1]}); public"
+                each = f"each with a sum of its own, so that the noise of all has {groups} times its variance"
+            words = f"{self.clusters:,} clusters of people in {groups} random groups ({each}); public"
             out.append((people.cluster, words))
         if people.weight is not None:
             out.append((people.weight, "weights of reports, relative to the largest; not public"))
@@ -445,6 +435,7 @@ def refuse_of_sums(spec: ModelSpec) -> None:
             f"with {who} sums are whole numbers modulo 2⁶⁴, which hold the noise of mu={least:g} or more, and this "
             f"budget has mu={spec.budget.mu:.3g}; give a larger one."
         )
+    unscaled = bool(units.unscaled.any() or (units.y_unscaled and spec.family.scoring.residual))
     refused = {
         f"mechanism={spec.mechanism!r} {local}: sums have Gaussian noise": spec.mechanism not in {"auto", "gaussian"},
         f"private='response' {local}": spec.private == "response",
@@ -452,11 +443,9 @@ def refuse_of_sums(spec: ModelSpec) -> None:
         f"{spec.people.spent}='column' of personal budgets {local}": spec.personal,
         f"max_per_id={spec.people.max_per_id} {local}: with {who} a person has one report; for several rows give "
         "k_max=": spec.people.max_per_id > 1,
-        f"with {who} every number needs public bounds, beside scaling= and moments=; declare bounds=": bool(
-            units.unscaled.any() or (units.y_unscaled and spec.family.scoring.residual)
-        ),
+        f"with {who} every number needs public bounds, beside scaling= and moments=; declare bounds=": unscaled,
     }
-    _refuse(refused)
+    refuse(refused)
 
 
 def refuse_what_sums_cannot(spec: ModelSpec) -> None:
@@ -476,10 +465,10 @@ def refuse_what_sums_cannot(spec: ModelSpec) -> None:
         f"a report would hold {size:,} numbers, and {MOST_NUMBERS:,} are the most, 64 KB; merge levels of the "
         "response, or leave terms out": size > MOST_NUMBERS and spec.blocks > 1,
     }
-    _refuse(refused)
+    refuse(refused)
 
 
-def _refuse(reasons: Mapping[str, bool]) -> None:
+def refuse(reasons: Mapping[str, bool]) -> None:
     """Raise an UnsupportedArgumentError with the first of these reasons that is true."""
     for words, true in reasons.items():
         if true:
@@ -491,8 +480,7 @@ def refuse_likelihood(spec: ModelSpec) -> None:
     Raises UnsupportedArgumentError.
     """
     schema, family, size = spec.design.schema, spec.family, len(spec.coefficients)
-    numbers = {n for made_of in spec.design.sources for n in made_of if n not in schema.levels}
-    endless = sorted(n for n in numbers if not np.isfinite(schema.limits(n)).all())
+    endless = sorted(n for n in spec._made_of if n not in schema.levels and not np.isfinite(schema.limits(n)).all())
     refused = {
         f"up to {MOST} coefficients, and there are {size}: a row may be so much longer than most that "
         "nothing is seen beside the noise": size > MOST,
@@ -505,19 +493,7 @@ def refuse_likelihood(spec: ModelSpec) -> None:
         "weights but where they are far out": spec.scalar,
         "rows that keep their person's level; leave '| person' out": spec.people.effect is not None,
     }
-    _refuse({f"score_weights='likelihood' goes with {k}; or leave score_weights= out": v for k, v in refused.items()})
-
-
-def one_number(private: str, blocks: int, alone: bool) -> bool:
-    """True if a report is one number: one linear predictor, and covariates are public or a row has none (`alone`).
-    Raises OptionError if only one number may be randomised, and it would be several.
-    """
-    if blocks > 1 and private == "response":
-        raise OptionError(
-            "private='response' randomises one number, and a multinomial score has one for each level but the "
-            "first; use private='record', or Logistic() for each level."
-        )
-    return blocks == 1 and (private == "response" or alone)
+    refuse({f"score_weights='likelihood' goes with {k}; or leave score_weights= out": v for k, v in refused.items()})
 
 
 class Described:

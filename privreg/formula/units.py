@@ -1,16 +1,13 @@
-"""Public scaling: the linear map between the user's units and internal ones.
+"""Public scaling: the linear map between the user's units and internal ones, of which the public schema decides.
 
-Everything here follows from the public schema: declared bounds map to [−1, 1] (declared moments to mean 0,
-sd 1), columns with declared correlations are made uncorrelated, and derived columns that are nearly collinear
-over the declared box are made orthogonal over it, unless the design is wide. Columns whose scale is private stay as
-they are. No row is read; batches of rows are mapped in place, number by number, so that how they are cut can't change a
-bit.
+Declared bounds map to [−1, 1] (declared moments to mean 0, sd 1), columns with declared correlations are made
+uncorrelated, and derived columns that are nearly collinear over the declared box are made orthogonal over it, unless
+the design is wide. Columns whose scale is private stay as they are.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -24,7 +21,6 @@ from privreg.formula.design import Design
 CROWDED = 30.0  # Condition number of the probe's correlation matrix above which columns are made orthogonal
 SAME = 1e-9  # Rounding error of a computed constant 1
 ALONE = 5.0  # Variance inflation up to which a column is left as it is where others are crowded
-TOGETHER = 256  # Rows of the public box that are looked at together
 NEARLY: Final = 0.1
 """Middle of a product's range, relative to half of it, below which it is taken to be 0. Scales of public covariates are
 known by geometric means: with 3e-5 for records of the other level slopes of a factor were anything."""
@@ -80,54 +76,41 @@ class Units:
         self.rows_inside(inside)
         return inside
 
-    def _inside_by_parts(self, probe: Array) -> Iterator[Array]:
-        """Parts of `probe_inside`, `TOGETHER` rows each: a wide design has many."""
-        for a in range(0, len(probe), TOGETHER):
-            yield self.probe_inside(probe[a : a + TOGETHER])
-
     def constant_column(self, probe: Array) -> int | None:
         """Column that is 1 inside in every row of the public box, user's units, shape (m, p); None if there is none."""
-        one = np.ones(probe.shape[1], dtype=np.bool_)
-        for inside in self._inside_by_parts(probe):
-            one &= (np.abs(inside - 1.0) < SAME).all(axis=0)
-        ones = np.flatnonzero(one)
+        ones = np.flatnonzero((np.abs(self.probe_inside(probe) - 1.0) < SAME).all(axis=0))
         return int(ones[0]) if ones.size else None
 
     def gaps(self, probe: Array) -> Array:
         """Distance inside of a column's two values on the public box; 0 for columns that take one or more than two."""
-        low, high = np.full(probe.shape[1], np.inf), np.full(probe.shape[1], -np.inf)
-        for inside in self._inside_by_parts(probe):
-            low, high = np.minimum(low, inside.min(axis=0)), np.maximum(high, inside.max(axis=0))
-        two = np.ones(probe.shape[1], dtype=np.bool_)
-        for inside in self._inside_by_parts(probe):
-            two &= ((np.abs(inside - low) <= 1e-9) | (np.abs(inside - high) <= 1e-9)).all(axis=0)
+        inside = self.probe_inside(probe)
+        low, high = inside.min(axis=0), inside.max(axis=0)
+        two = ((np.abs(inside - low) <= 1e-9) | (np.abs(inside - high) <= 1e-9)).all(axis=0)
         return np.where(two, high - low, 0.0)
 
+    @np.errstate(all="ignore")  # a warning would reveal a value
     def rows_inside(self, x: Array) -> None:
         """Map rows to internal units in place; each row on its own, so chunking can't change a bit."""
-        with np.errstate(all="ignore"):  # a warning would reveal a value
-            np.subtract(x, self.centre, out=x)
-            np.divide(x, self.scale, out=x)
+        np.subtract(x, self.centre, out=x)
+        np.divide(x, self.scale, out=x)
         self.rows_mixed(x)
 
+    @np.errstate(all="ignore")
     def rows_mixed(self, x: Array) -> None:
         """The second half of it, for rows whose columns are centred and scaled."""
         if self.mix is None:
             return
         # column by column: a matrix product's bits depend on how many rows it is given
-        with np.errstate(all="ignore"):
-            whole = [np.zeros(len(x)) for _ in self.mix]
-            for j, m in np.argwhere(self.mix.T != 0.0):
-                whole[m] += x[:, j] * self.mix[m, j]
+        whole = [np.zeros(len(x)) for _ in self.mix]
+        for j, m in np.argwhere(self.mix.T != 0.0):
+            whole[m] += x[:, j] * self.mix[m, j]
         for m, column in enumerate(whole):
             x[:, m] = column
 
+    @np.errstate(over="ignore")
     def response_inside(self, y: Array) -> Array:
         """Map responses to internal units."""
-        if self.y_centre == 0.0 and self.y_scale == 1.0:
-            return y
-        with np.errstate(over="ignore"):  # a warning would reveal a value
-            return np.asarray((y - self.y_centre) / self.y_scale)
+        return y if self.y_centre == 0.0 and self.y_scale == 1.0 else np.asarray((y - self.y_centre) / self.y_scale)
 
     def params_outside(self, theta: Array) -> Array:
         """Coefficients in the user's units."""
@@ -173,63 +156,42 @@ def public_units(design: Design, *, scale_response: bool) -> Units:
         numbers = [c for c in design.sources[j] if c not in schema.levels]
         clamped = all(math.isfinite(v) for c in numbers for v in schema.limits(c))
         edges[j] = max(abs(low[j] - centre[j]), abs(high[j] - centre[j])) / scale[j] if clamped else math.inf
-    inside, correlated = (probe - centre) / scale, _correlated(design, centre, scale)
-    summed = _constant_of_sums(inside, ones * scale, {*np.flatnonzero(unscaled).tolist(), *correlated[0]})
-    if summed is not None:
-        inside, edges = inside @ summed.T, np.where((summed != np.eye(p)).any(axis=1), 1.0, edges)
-    mix, edges = _mix(inside, edges, unscaled, *correlated)
-    if summed is not None:
-        mix = summed if mix is None else mix @ summed
-    y_centre, y_scale, y_unscaled = 0.0, 1.0, False
-    if scale_response:
-        y_centre, y_scale, y_unscaled = _response(design)
-        if constant is None and not y_unscaled:
-            y_scale, y_centre = math.hypot(y_scale, y_centre), 0.0
-    return Units(centre, scale, mix, y_centre, y_scale, ones, math.sqrt(float(edges @ edges)), unscaled, y_unscaled)
-
-
-def _response(design: Design) -> tuple[float, float, bool]:
-    """Centre and scale of the response, and whether they are left to be learned."""
-    schema, (low, high) = design.schema, design.endog_limits
-    bounded = math.isfinite(low) and math.isfinite(high)  # I(y > 3) is, whatever y
-    if not bounded and not set(schema.private).isdisjoint(design.endog_sources):
-        return 0.0, 1.0, True
-    if design.endog_bare is not None:
-        return *schema.scale(design.endog_bare), False
-    if not bounded:
-        raise SchemaError(
-            f"the response {design.endog_name} has no public range; give finite bounds= for the columns in it, or "
-            'moments= if it is a bare column, or leave them undeclared with scaling="private".'
-        )
-    return (low + high) / 2, (high - low) / 2 or 1.0, False
-
-
-def _correlated(design: Design, centre: Array, scale: Array) -> tuple[list[int], Array]:
-    """Design columns that have a declared correlation with another one, and the second moments inside."""
-    schema = design.schema
-    low, high = design.probe.min(axis=0), design.probe.max(axis=0)
+    # columns that have a declared correlation with another one, and their second moments inside
     at = {name: j for j, name in enumerate(design.bare) if name is not None and high[j] > low[j]}
-    names = {c for pair in schema.correlations if all(c in at for c in pair) for c in pair}
-    where = sorted(at[c] for c in names)
+    where = sorted({at[c] for pair in schema.correlations if all(c in at for c in pair) for c in pair})
     held = [str(design.bare[j]) for j in where]
     mean = (np.array([schema.moments[c][0] for c in held]) - centre[where]) / scale[where]
     sd = np.array([schema.moments[c][1] for c in held]) / scale[where]
-    return where, schema.correlation_matrix(held) * np.outer(sd, sd) + np.outer(mean, mean)
-
-
-def _constant_of_sums(inside: Array, ones: Array, kept: set[int]) -> Array | None:
-    """Row map that makes a column the constant that several add up to, as levels without a reference do.
-
-    None if it is a column already, or none but `kept` ones could become it.
-    """
-    among = [int(j) for j in np.flatnonzero(ones) if j not in kept]
-    if len(ones) > WIDE or np.count_nonzero(ones) < 2 or not among:
-        return None
-    summed = np.eye(len(ones))
-    summed[among[0]] = ones
-    made = inside @ summed.T
-    constant = bool((np.abs(made[:, among[0]] - 1.0) < SAME).all())
-    return summed if constant and np.linalg.matrix_rank(summed) == len(summed) else None
+    moments = schema.correlation_matrix(held) * np.outer(sd, sd) + np.outer(mean, mean)
+    inside, summed = (probe - centre) / scale, np.eye(p)
+    among = [int(j) for j in np.flatnonzero(ones) if not unscaled[j] and j not in where]
+    if among and p <= WIDE and np.count_nonzero(ones) > 1:
+        # the constant that several columns add up to, as levels without a reference do, takes the place of one
+        summed[among[0]] = ones * scale
+        made = inside @ summed.T
+        if (np.abs(made[:, among[0]] - 1.0) < SAME).all() and np.linalg.matrix_rank(summed) == p:
+            inside, edges = made, np.where((summed != np.eye(p)).any(axis=1), 1.0, edges)
+        else:
+            summed = np.eye(p)
+    mix, edges = _mix(inside, edges, unscaled, where, moments)
+    if (summed != np.eye(p)).any():
+        mix = summed if mix is None else mix @ summed
+    (low, high), y_centre, y_scale, y_unscaled = design.endog_limits, 0.0, 1.0, False
+    if scale_response:
+        bounded = math.isfinite(low) and math.isfinite(high)  # I(y > 3) is, whatever y
+        y_unscaled = not bounded and not set(schema.private).isdisjoint(design.endog_sources)
+        if design.endog_bare is not None and not y_unscaled:
+            y_centre, y_scale = schema.scale(design.endog_bare)
+        elif bounded:
+            y_centre, y_scale = (low + high) / 2, (high - low) / 2 or 1.0
+        elif not y_unscaled:
+            raise SchemaError(
+                f"the response {design.endog_name} has no public range; give finite bounds= for the columns in it, or "
+                'moments= if it is a bare column, or leave them undeclared with scaling="private".'
+            )
+        if constant is None and not y_unscaled:
+            y_scale, y_centre = math.hypot(y_scale, y_centre), 0.0
+    return Units(centre, scale, mix, y_centre, y_scale, ones, math.sqrt(float(edges @ edges)), unscaled, y_unscaled)
 
 
 def _mix(

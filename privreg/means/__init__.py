@@ -1,17 +1,8 @@
 """Means and frequencies under differential privacy: estimates, the benchmark of mechanisms, shrinking.
 
-`model` is the front door, `terms` and `plan` what is asked of whom and how sums are noised, `device` and `factors` what
-is sent, `collector` and `stream` what becomes of it. `results` shows it, `mechanisms` compares mechanisms in closed
-form, `verification` audits.
-
-Examples
---------
->>> import privreg as pr
->>> people = pr.datasets.us_insurance(20_000)
->>> res = pr.means.estimate(people, "age + C(smoker) ~ 1", epsilon=1, bounds={"age": (18, 65)},
-...                         levels={"smoker": ["no", "yes"]}, progress=False)
->>> res.tidy().columns.tolist()
-['term', 'estimate', 'std_error', 'conf_low', 'conf_high', 'reliable']
+`model` is the front door, `terms` and `plan` what is asked of whom and how sums are noised, `device` what is sent, by
+`mechanisms` whose errors it also has in closed form; `collector` and `stream` what becomes of it. `results` shows it,
+and `verification` audits.
 """
 
 from privreg.means.mechanisms import benchmark, break_even, moments

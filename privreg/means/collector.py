@@ -15,7 +15,7 @@ from privreg.means.plan import Plan, Sums
 from privreg.means.terms import Term, places
 from privreg.results.statement import Unusable
 
-MOST_LEVELS: Final = 100  # Of a factor by which subgroups are compared: a test of more inverts large matrices
+MOST_LEVELS: Final = 100  # Levels of a factor by which subgroups are compared: more make large matrices
 FEW: Final = 10.0  # People who must have given an answer, and who must have not, for normal limits
 
 
@@ -111,10 +111,8 @@ def _raw(state: State, plan: Plan) -> tuple[Array, Array]:
         return theta, cov
     (n, theta), of = _means(plan, state), plan.item_of
     if (n < 2).any():
-        few = (
-            f"of {len(plan.items)} items every person was asked {plan.asked}, and one was asked of fewer than 2 people"
-        )
-        raise InferenceError(f"{few} of a subgroup; it takes more people, or a larger m.")
+        few = "one was asked of fewer than 2 people of a subgroup; it takes more people, or a larger m"
+        raise InferenceError(f"of {len(plan.items)} items every person was asked {plan.asked}, and {few}.")
     cov = state.counts[np.ix_(of, of)] * theta  # in place from here on: these matrices may be large
     given = state.sums[:, of]
     cov -= given.T

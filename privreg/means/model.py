@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Never
 
 from privreg.data.participants import Participants
-from privreg.data.sources.open import Source, check_columns, check_declared, completed, open_table, refuse_bare
+from privreg.data.sources.open import check_columns, check_declared, completed, open_table, refuse_bare
 from privreg.errors import DataError, FormulaError, OptionError, UnsupportedArgumentError, real
 from privreg.formula.language.spelling import as_labelled, label_of, schema_labelled
-from privreg.means.plan import Plan, Spec, declared
+from privreg.means.plan import Plan, declared
 from privreg.means.results.results import MeansResults
 from privreg.means.results.shares import TableOne
 from privreg.means.results.survival import SurvivalCurves
@@ -60,9 +60,6 @@ class PrivateMeans:
     ['age', 'bmi', 'smoker[no]', 'smoker[yes]']
     """
 
-    _spec: Spec
-    _source: Source | None
-
     def __init__(
         self,
         columns: Sequence[str | tuple[str, str] | Asked],
@@ -92,9 +89,7 @@ class PrivateMeans:
         id, by = label_of(id, labels), label_of(by, labels)
         people = Participants.declare(id=id, max_per_id=max_per_id, missing=missing)
         budget = Budget.declare(mu, epsilon, delta, rho)
-        asked = [
-            one if one.kind else one._replace(columns=tuple(label_of(c, labels) for c in one.columns)) for one in asked
-        ]
+        asked = [one if one.kind else one._replace(columns=label_of(one.columns, labels)) for one in asked]
         # the user's declarations, those that the data carry about other columns, and those that Surv() makes itself
         columns_of = [*flat(asked), *([by] if isinstance(by, str) else [])]
         labels = check_columns(data, columns_of)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
@@ -17,7 +17,7 @@ from privreg.base.arrays import Array, Ints
 from privreg.collector.aggregate.report import with_noise
 from privreg.data.participants import Participants
 from privreg.errors import BudgetError, OptionError, SchemaError, real, shown
-from privreg.means.factors import factor_mechanism
+from privreg.means.mechanisms import factor_mechanism
 from privreg.means.terms import MOST_COORDINATES, Asked, Term, declared_terms, flat
 from privreg.options.table import check
 from privreg.privacy.ledger import Budget
@@ -132,9 +132,9 @@ def _items(
             how = factor_mechanism(frequencies, each, item.size, bits)
             noise += how.mean_variance() + (1.0 - 1.0 / item.size) / item.size
         else:
-            low, names = (
-                (-1.0, [mechanism]) if item.kind == "number" else (0.0, [TWO_ANSWERS.get(mechanism, mechanism)])
-            )
+            low, names = -1.0, [mechanism]
+            if item.kind == "answered":
+                low, names = 0.0, [TWO_ANSWERS.get(mechanism, mechanism)]
             if mechanism == "auto":
                 names = ["duchi", "piecewise"] if each.pure else ["duchi", "piecewise", "gaussian"]
             how = min((number_mechanism(n, each, low, 1.0) for n in names), key=NumberMechanism.worst_variance)
@@ -199,11 +199,8 @@ def make_plan(
     if budget.private and not budget.pure:
         mixed, alone = (budget, Budget.declare(mu=budget.mu)), (budget.as_pure(), budget.as_pure())
         forms = [mixed] if "gaussian" in {name, frequencies} or pure is False else [alone] if pure else [mixed, alone]
-    several: Collection[int] = (
-        range(1, d + 1) if d <= 64 else {d, *(d // k for k in (2, 4, 8, 16)), *range(64, 8, -8), *range(1, 9)}
-    )
-    if m is not None:
-        several = [int(m)]
+    several = {d, *(d // k for k in (2, 4, 8, 16)), *range(64, 8, -8), *range(1, 9)}
+    several = {int(m)} if m is not None else set(range(1, d + 1)) if d <= 64 else several
     least, best = math.inf, Plan((), 0, budget)
     for promised, spent in forms:
         for k in sorted(several, reverse=True):  # ties go to the first

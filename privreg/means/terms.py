@@ -125,11 +125,14 @@ class Term:
 
 @dataclass(frozen=True)
 class Followed(Term):
-    """Times and events of a ``Surv()``, crossed with the factor of groups and the times of entry if there are any."""
+    """Times and events of a ``Surv()``, crossed with the factor of groups and the times of entry if there are any.
+
+    The last class of times is beyond all cut points.
+    """
 
     @property
     def times(self) -> Term:
-        """Classes of the time until an event or censoring, the last one beyond all cut points."""
+        """Classes of the time until an event or censoring."""
         return self.parts[-2]
 
     @property
@@ -151,12 +154,6 @@ class Followed(Term):
     def cuts(self) -> tuple[float, ...]:
         """Cut points."""
         return tuple(float(f"{c:.15g}") for c in self.times.edges[1:-1])
-
-    @property
-    def shape(self) -> tuple[int, int, int, int]:
-        """Groups, classes of entry (time 0, and those of time), classes of time, and events."""
-        entries = 1 if self.entry is None else len(self.entry.levels)
-        return len(self.groups), entries, len(self.times.levels), len(self.parts[-1].levels)
 
     @property
     def written(self) -> str:
@@ -243,8 +240,8 @@ def _summand(node: ast.expr) -> Asked:
             return Asked(tuple(_column(c).columns[0] for c in of), kind="Surv", cuts=times)
         case ast.Call(ast.Name("Surv")):
             raise FormulaError(
-                "Surv() takes a time, an event, and a list of the public times of its curves: Surv(time, event, [30, "
-                "60, 90]), or, with late entry, Surv(start, stop, event, [30, 60, 90])."
+                "Surv() takes a time, an event, and a list of the public times at which curves are estimated: Surv("
+                "time, event, [30, 60, 90]), or, with late entry, Surv(start, stop, event, [30, 60, 90])."
             )
     return _column(node)
 
@@ -366,9 +363,7 @@ def _declared(asked: Asked, schema: Schema) -> Term:
         numbers = [real(b) for b in breaks] if isinstance(breaks, tuple) else []
         edges = [whole.low, *(b for b in numbers if b is not None and whole.low < b < whole.high), whole.high]
         if None in numbers or not 3 <= len(edges) <= MOST_CLASSES + 1 or not (np.diff(edges) > 0.0).all():
-            must = (
-                f"takes a number of classes, 2 to {MOST_CLASSES}, or rising breaks in a list, some between the bounds"
-            )
+            must = f"takes a number of classes, 2 to {MOST_CLASSES}, or rising breaks in a list, within the bounds"
             raise SchemaError(f"cut({whole.column}, …) {must}.")
         return _between(whole, edges)
     if len(flat([asked])) < len(asked.group) + len(asked.columns):
@@ -377,13 +372,14 @@ def _declared(asked: Asked, schema: Schema) -> Term:
     if whole.levels or any(one.levels for one in start):
         raise SchemaError(f"{asked} needs times that are numbers, and levels are declared of one.")
     cuts = [real(c) for c in asked.cuts]
-    rising = [c for c in cuts if c is not None and whole.low < c < whole.high]
+    rising = [c for c in cuts if c is not None and whole.low < c <= whole.high]
     if len(rising) < len(cuts) or not 1 <= len(cuts) <= MOST_CLASSES or not (np.diff(rising) > 0.0).all():
         raise SchemaError(
-            f"{asked} needs rising cut points, {MOST_CLASSES} at most, between the bounds of {whole.column!r}, "
-            f"{whole.low:g} and {whole.high:g}: declare a larger upper bound, or leave cut points beyond it out."
+            f"{asked} needs rising cut points, {MOST_CLASSES} at most, within the bounds of {whole.column!r}, "
+            f"{whole.low:g} and {whole.high:g}: a larger upper bound tells who was followed beyond the last one."
         )
+    end = whole.high if whole.high > rising[-1] else 2.0 * rising[-1]  # who is followed for longer is beyond
     groups = [_leaf(c, schema, factor=True) for c in asked.group]
-    entry = [_between(one, [0.0, 0.0, *rising, whole.high], upper=True) for one in start]  # time 0 is a class
-    times = _between(whole, [whole.low, *rising, whole.high], upper=True)
+    entry = [_between(one, [0.0, 0.0, *rising, end], upper=True) for one in start]  # time 0 is a class
+    times = _between(whole, [whole.low, *rising, end], upper=True)
     return _crossed(str(asked), (*groups, *entry, times, _leaf(asked.columns[-1], schema, factor=True)))

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from privreg.audit.verification import Trial, claim_of
+from privreg.audit.neighbours import Trial, claim_of
 from privreg.base.arrays import Array
 from privreg.means import device
-from privreg.means.factors import FactorMechanism, factor_mechanism
+from privreg.means.mechanisms import FactorMechanism, factor_mechanism
 from privreg.means.plan import Item, Plan, Sums, make_sums
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism

@@ -25,13 +25,6 @@ def in_shell(message: str, verb: str) -> str:
     """A message with the options that it names as a verb of the command line spells those that it takes.
 
     If it names an option of the shell already, nothing is changed. Advice that no verb can follow is left out.
-
-    Examples
-    --------
-    >>> in_shell("missing='nois' is not known", "fit")
-    '--missing nois is not known'
-    >>> in_shell("give bounds={'age': (low, high)} or levels={'age': [...]}", "fit")
-    'give --bounds age=LOW:HIGH or --levels age=A,B'
     """
     if "--" in message:
         return message
@@ -47,9 +40,19 @@ def in_shell(message: str, verb: str) -> str:
         if "=" not in found[0]:
             return option.spelt if "_" in option.name else found[0]
         value = found["value"]
+        if value in {None, "True"}:
+            return option.spelt
         if value == "None":
             return f"{option.spelt} none" if option.kind == "names" else found[0]
-        return option.spelt if value is None or value == "True" else f"{option.spelt} {_given(option, value)}"
+        if value[0] == "{":
+            said = [quoted(f"{name}={_declared(option, one)}") for _, name, one in _ENTRY.findall(value)]
+        elif value[0] == "(":
+            said = re.findall(r"\w+", value)
+        elif family := _family(value):
+            said = [family[0], *(f"--{k.replace('_', '-')} {v}" for k, v in family[1])]
+        else:
+            said = [quoted(value.strip("'\""))]
+        return " ".join([option.spelt, *said])
 
     message = message.replace("pr.plan says", "privreg plan says")
     if "no_privacy" in options:
@@ -62,15 +65,7 @@ def in_shell(message: str, verb: str) -> str:
 
 
 def in_study(message: str) -> str:
-    """A message as a study's file has it: its keys in YAML. Advice that such a file has no key for is left out.
-
-    Examples
-    --------
-    >>> in_study("rows=0 must be a number; give bounds={'age': (low, high)} or levels={'age': [...]}, or id='who'.")
-    'rows: 0 must be a number; give bounds: {age: [low, high]} or levels: {age: [A, B]}.'
-    >>> in_study("scale=-1 must be positive; write family=Huber(scale=300).")
-    'scale: -1 must be positive; write family: {huber: {scale: 300}}.'
-    """
+    """A message as a study's file has it: its keys in YAML. Advice that such a file has no key for is left out."""
     options = {o.name: o for o in of_verb("study") if not o.kind.startswith("word")}
     planned = {o.name for o in TABLE if o.takes("plan.formula") and options.get(o.name, o).families}
 
@@ -120,17 +115,6 @@ def _followed(message: str, options: Iterable[str], planned: Iterable[str] = ())
             before = message[:at] if ends.end() > ends.start() else message[:at].rstrip(".")
             message = before + message[ends.end() if whole else ends.start() :]
     return message
-
-
-def _given(option: Option, value: str) -> str:
-    """The value of an option as Python has it, as the shell has it."""
-    if value[0] == "{":
-        return " ".join(quoted(f"{name}={_declared(option, said)}") for _, name, said in _ENTRY.findall(value))
-    if value[0] == "(":
-        return " ".join(re.findall(r"\w+", value))
-    if not (family := _family(value)):
-        return quoted(value.strip("'\""))
-    return " ".join([family[0], *(f"--{k.replace('_', '-')} {v}" for k, v in family[1])])
 
 
 def _family(value: str) -> tuple[str, list[tuple[str, str]]] | None:

@@ -105,17 +105,14 @@ class Option(NamedTuple):
 BUDGET: Final = "budget per person (exactly one form)"  # Title of a group in help
 
 
-def _read() -> tuple[Option, ...]:
-    document = json.loads(Path(__file__).with_name("table.json").read_text("utf-8"))
-    records = [record for of_one_kind in document["options"].values() for record in of_one_kind]
-    for record in records:
-        record |= {key: tuple(value) for key, value in record.items() if isinstance(value, list)}
-        if "curator" in record:
-            record["curator"] = document["reasons"].get(record["curator"], record["curator"])
-    return tuple(Option(**record) for record in records)
+_DOCUMENT: Final = json.loads(Path(__file__).with_name("table.json").read_text("utf-8"))
+_RECORDS: Final = [record for of_one_kind in _DOCUMENT["options"].values() for record in of_one_kind]
+for _record in _RECORDS:
+    _record |= {key: tuple(value) for key, value in _record.items() if isinstance(value, list)}
+    if "curator" in _record:
+        _record["curator"] = _DOCUMENT["reasons"].get(_record["curator"], _record["curator"])
 
-
-TABLE: Final = _read()
+TABLE: Final = tuple(Option(**record) for record in _RECORDS)
 """Every option of `table.json`, in the order in which help and messages list them."""
 
 

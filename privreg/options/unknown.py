@@ -17,7 +17,7 @@ from importlib.resources import files
 from pathlib import PurePath
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
-from privreg.errors import NotPrivateError, OptionError, UnsupportedArgumentError, choose, meant, nearest, shown
+from privreg.errors import NotPrivateError, UnsupportedArgumentError, meant, nearest, shown
 from privreg.options.table import DOORS, TABLE, accepted
 
 WORDS: Final[dict[str, Any]] = json.loads(files("privreg.options").joinpath("elsewhere.json").read_text("utf-8"))
@@ -51,7 +51,7 @@ MODELS: Final = by_name(WORDS["package"]["models"])
 """The family that stands for a model or family of statsmodels, R or scikit-learn."""
 
 _CALLED, _NONE = by_name(WORDS["results"]["called"]), by_name(WORDS["results"]["absent"])
-_INSTEAD: Final = {name: why for why in WORDS["results"]["private"] for name in why["names"].split()}
+NEEDS_ROWS: Final = {name: why for why in WORDS["results"]["private"] for name in why["names"].split()}
 """Names of what needs rows: why it can't be had, and what there is in its place, the first that the results have."""
 
 _FUNCTIONS, _ABSENT = (by_name(WORDS["package"][kind]) for kind in ("called", "absent"))
@@ -66,16 +66,11 @@ def called(name: str, have: Collection[str] | None = None) -> str | None:
     return right if right is None or have is None or re.split(r"\W", right)[0] in have else None
 
 
-def needs_rows(name: str) -> bool:
-    """True if a name of statsmodels or R stands for something made of the raw rows."""
-    return name in _INSTEAD
-
-
 def _reason(name: str, have: Collection[str] | None = None) -> str | None:
     """Why there is nothing of a name, with the first there is in its place; None if no name is known as that."""
-    if name not in _INSTEAD:
+    if name not in NEEDS_ROWS:
         return _NONE.get(name)
-    why, ways = _INSTEAD[name]["why"], _INSTEAD[name]["instead"].items()
+    why, ways = NEEDS_ROWS[name]["why"], NEEDS_ROWS[name]["instead"].items()
     return next((f"{why}; {text}" for key, text in ways if have is None or key in have), str(why))
 
 
@@ -96,7 +91,7 @@ def unavailable(name: str, have: Collection[str], *, measures: str = MEASURES) -
     reason = _reason(name, set(have) - (set() if measures else {"fit_measures"}))
     if reason is None:
         return AttributeError(f"results have no attribute {name!r}; {_nearest(name, have, 'see dir(res).')}")
-    if needs_rows(name):
+    if name in NEEDS_ROWS:
         return NotPrivateError(f"{name!r} is not private: {reason.replace(MEASURES, measures)}.")
     return AttributeError(f"results have no {name!r}: {reason}.")
 
@@ -112,14 +107,6 @@ def not_fitted(name: str, model: type, results: type) -> AttributeError:
     reason = _reason(name, have)
     said = f": {reason}." if reason else f"; {_nearest(name, dir(model), 'see dir(model).')}"
     return AttributeError(f"a model has no {name!r}{said}")
-
-
-def no_rows_in(name: str) -> AttributeError:
-    """Error for an attribute of a fitted model that results, which keep its names only, can't have."""
-    return NotPrivateError(
-        f"res.model has no {name!r}: rows are private, and results keep names only, endog_names, exog_names and "
-        "formula; keep the model that you fitted."
-    )
 
 
 def public_names(module: str, names: Iterable[str]) -> tuple[Callable[[], list[str]], Callable[[str], Any]]:
@@ -154,21 +141,18 @@ def stub_names(module: str) -> tuple[list[str], Callable[[], list[str]], Callabl
 
 def no_such_name(name: str, known: Iterable[str]) -> AttributeError:
     """Error for a name that the package doesn't have: what to write for a model of statsmodels, R or scikit-learn."""
-    head, reason = f"privreg has no {name!r}", _ABSENT.get(name) or _reason(name)
     right = called(name) or next((r for r in _CALLED.values() if re.split(r"\W", r)[0] == name), None)
     if name in MODELS:
-        return AttributeError(
-            f"{head}: write PrivateOnlineRegression.from_formula(formula, data, family={MODELS[name]}, mu=1, ...), or "
-            "PrivateOnlineRegression(endog, exog, ...) for arrays."
-        )
-    if name in _FUNCTIONS:
-        return AttributeError(f"{head}; it is called privreg.{_FUNCTIONS[name]}.")
-    if reason is not None:
-        return AttributeError(f"{head}: {reason}.")
-    if right is not None:
-        return AttributeError(f"{head}; after res = model.fit(), write res.{right}.")
-    hint = _nearest(name, known, "")
-    return AttributeError(f"module 'privreg' has no attribute {name!r}{hint and f'; {hint}'}")
+        said = f": write PrivateOnlineRegression.from_formula(formula, data, family={MODELS[name]}, mu=1, ...)."
+    elif name in _FUNCTIONS:
+        said = f"; it is called privreg.{_FUNCTIONS[name]}."
+    elif reason := _ABSENT.get(name) or _reason(name):
+        said = f": {reason}."
+    elif right is not None:
+        said = f"; after res = model.fit(), write res.{right}."
+    else:
+        said = f"; {_nearest(name, known, 'see dir(privreg).')}"
+    return AttributeError(f"privreg has no {name!r}{said}")
 
 
 STAGES: Final = ("arrays", "formula")  # Stages at which a model is described; at the others it is fitted
@@ -181,12 +165,8 @@ def refuse_unknown(door: str, unknown: Iterable[str], called: str = "") -> None:
     known = [name for name in accepted(door) if name not in unknown]
     for name in unknown:
         hint = _hint(door, name, where)
-        if hint is not None:
-            raise UnsupportedArgumentError(f"{where}() has no {name!r}: {hint}.")
-        try:
-            choose(f"{where}() option", name, known)
-        except OptionError as e:
-            raise UnsupportedArgumentError(str(e)) from None
+        said = f":{meant(name, known)} It takes {', '.join(f'{k}=' for k in known)}" if hint is None else f": {hint}"
+        raise UnsupportedArgumentError(f"{where}() has no {name!r}{said}.")
 
 
 def _hint(door: str, name: str, where: str) -> str | None:
@@ -198,17 +178,16 @@ def _hint(door: str, name: str, where: str) -> str | None:
     if found and set(STAGES).isdisjoint(found):
         hints = [o.hint for o in OPTIONS if o.option == name and name in o.names and product in o.products]
         return hints[0] if hints else f"{name}= belongs to fit(), not to the model"
-    if "arrays" in found:
-        return f"{name}= belongs to the model of arrays, not to {where}()"
-    if name == "schema":
-        return f"{name}= belongs to from_formula(), not to {where}()"
+    if "arrays" in found or name == "schema":
+        whose = "the model of arrays" if "arrays" in found else "from_formula()"
+        return f"{name}= belongs to {whose}, not to {where}()"
     if found:
         return f"{name}= {NO_COLUMN}"
     goal = None
     if name in accepted("plan.formula"):
         goal = f"{name}= is an option of privreg.plan(formula, ...), which says how many people a study needs"
-    if goal is not None and where == "plan":
-        return goal
+        if where == "plan":
+            return goal
     there = {o.name for o in TABLE if o.of(product)}
     meant = [o for o in OPTIONS if name in o.names and (o.option or not o.products or product in o.products)]
     for o in sorted(meant, key=lambda o: bool(o.option) and product not in o.products):
@@ -216,14 +195,12 @@ def _hint(door: str, name: str, where: str) -> str | None:
         if set(re.findall(r"\b([a-z_]+)=", re.sub(r"\([^()]*\)", "", text))) <= there:
             return text
     local = next((o for o in TABLE if o.name == name and o.of("local")), None)
-    if local is not None and product == "curator" and local.curator:
+    if local is None:
+        return goal
+    if product == "curator" and local.curator:
         return f"{name}= {local.curator}"
-    if local is not None:
-        whose = "its model" if any(name in accepted(f"local.{m}") for m in STAGES) else "its fit()"
-        return (
-            f"{name}= is an option of PrivateOnlineRegression, of {whose}; here there are {', '.join(accepted(door))}"
-        )
-    return goal
+    whose = "its model" if any(name in accepted(f"local.{m}") for m in STAGES) else "its fit()"
+    return f"{name}= is an option of PrivateOnlineRegression, of {whose}; here there are {', '.join(accepted(door))}"
 
 
 def refuse_positional(more: Sequence[object], call: str) -> None:
@@ -249,30 +226,11 @@ _OF_METHODS: Final = {
     for name in names.split()
 }
 _PLOTS: Final = by_name(WORDS["plots"])  # Arguments of any plot
-_NESTED: Final = "It tests the terms of these results; privreg.anova(small, large) tests nested fits"
-_PAIRS: Final = (
-    "It compares two fits, or tests the terms of one; of several, test each with the next: privreg.anova(m1, m2), "
-    "privreg.anova(m2, m3)"
-)
+_SEVERAL: Final = {
+    "PrivateResults.anova": "It tests the terms of these results; privreg.anova(small, large) tests nested fits",
+    "anova": "It compares two fits, or tests the terms of one; of several, test each with the next",
+}
 _LIMITS: Final = ("t_test", "get_prediction")  # Methods whose views have limits
-
-
-def _refuse(where: str, name: str, known: Sequence[str]) -> UnsupportedArgumentError:
-    """Error for an argument that a method does not take, with those that it takes."""
-    hint = _OF_METHODS.get((where, name))
-    if name in ("level", "conf_level") and "alpha" in known:
-        hint = "Give alpha=, one minus the level: alpha=0.1 for 90%"
-    elif where in _LIMITS and name in ("alpha", "level", "conf_level"):
-        hint = f"It belongs to what comes back: {where}(...).conf_int(alpha=0.1)"
-    elif where.startswith("plot"):
-        hint = _PLOTS.get(name, hint)
-    elif hint is None and name.startswith("cov"):
-        hint = "The covariance is a sandwich already; choose another by fit(inference=...)"
-    said = f" {hint}." if hint else meant(name, known)
-    takes = f"It takes {', '.join(f'{k}=' for k in known)}." if known else "It takes none."
-    return UnsupportedArgumentError(f"{where}() has no argument {name!r}.{said} {takes}")
-
-
 _FIGURES: Final = (".png", ".pdf", ".svg", ".eps", ".jpg", ".jpeg", ".tif", ".tiff")
 
 P = ParamSpec("P")
@@ -282,28 +240,37 @@ C = TypeVar("C", bound=type)
 
 def known_arguments(function: Callable[P, R]) -> Callable[P, R]:
     """Let a function refuse keywords that it does not have with the list of those that it has."""
-    parameters = inspect.signature(function).parameters
+    parameters, where = inspect.signature(function).parameters, function.__name__
     known = [name for name, p in parameters.items() if name != "self" and p.kind is not p.VAR_POSITIONAL]
     most = sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters.values())
     most = len(known) if any(p.kind is p.VAR_POSITIONAL for p in parameters.values()) else most
-    plots = function.__name__.startswith("plot")
+    plots = where.startswith("plot")
     taken = ", ".join(f"{k}=" for k in known) or "no arguments"
     free = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     needed = [(at, k) for at, (k, p) in enumerate(parameters.items()) if p.default is p.empty and p.kind not in free]
-    why = _PLOTS["path"] if plots else {"PrivateResults.anova": _NESTED, "anova": _PAIRS}.get(function.__qualname__)
+    why = _PLOTS["path"] if plots else _SEVERAL.get(function.__qualname__)
 
     @functools.wraps(function)
     def checked(*args: P.args, **given: P.kwargs) -> R:
-        unknown = next((name for name in given if name not in known), None)
-        if unknown is not None:
-            raise _refuse(function.__name__, unknown, known)
+        for name in (name for name in given if name not in known):
+            hint = _OF_METHODS.get((where, name))
+            if name in ("level", "conf_level") and "alpha" in known:
+                hint = "Give alpha=, one minus the level: alpha=0.1 for 90%"
+            elif where in _LIMITS and name in ("alpha", "level", "conf_level"):
+                hint = f"It belongs to what comes back: {where}(...).conf_int(alpha=0.1)"
+            elif plots:
+                hint = _PLOTS.get(name, hint)
+            elif hint is None and name.startswith("cov"):
+                hint = "The covariance is a sandwich already; choose another by fit(inference=...)"
+            said = f" {hint}." if hint else meant(name, known)
+            raise UnsupportedArgumentError(f"{where}() has no argument {name!r}.{said} It takes {taken}.")
         figure = any(isinstance(a, PurePath) or (isinstance(a, str) and a.lower().endswith(_FIGURES)) for a in args)
         if len(args) > most or (plots and figure):
             said = f" {why}." if why else ""
-            raise UnsupportedArgumentError(f"{function.__name__}() takes {taken}, by name.{said}")
+            raise UnsupportedArgumentError(f"{where}() takes {taken}, by name.{said}")
         lacking = next((k for at, k in needed if at >= len(args) and k not in given), None)
         if lacking is not None:
-            raise UnsupportedArgumentError(f"{function.__name__}() needs {lacking}=. It takes {taken}.")
+            raise UnsupportedArgumentError(f"{where}() needs {lacking}=. It takes {taken}.")
         return function(*args, **given)
 
     return checked

@@ -17,7 +17,7 @@ from privreg.data.participants import Participants
 from privreg.data.sources.open import SILO
 from privreg.errors import BudgetError, OptionError, UnsupportedArgumentError, as_named, level, real, shown, whole
 from privreg.families import resolve_family
-from privreg.families.hazards import Hazards
+from privreg.families.hazards import HAZARDS
 from privreg.fits.fit_plan import FitPlan
 from privreg.formula.describe import ModelOptions, callers_scopes, check_covariates, read_design
 from privreg.formula.persons import refuse_beside, without_effect, without_survival
@@ -113,7 +113,7 @@ def plan(
     given = mu is not UNSET or epsilon is not None or delta is not None or rho is not None
     budget = Budget.declare(mu, epsilon, delta, rho) if given else Budget.declare(1.0)
     formula, followed = without_survival(formula)
-    fam = resolve_family(family) if followed is None else Hazards()
+    fam = resolve_family(family) if followed is None else HAZARDS
     who, each_has = Participants.declare(), check("plan.formula", "k_max", k_max)
     if each_has is not None and isinstance(formula, str):
         formula, within = without_effect(formula)

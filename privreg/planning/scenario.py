@@ -231,18 +231,16 @@ class Assumed:
     def followed(self, spec: ModelSpec, rows: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
         """Raw `rows` with times until an event, or censoring, and events; those of a pilot as they are."""
         followed, schema = spec.people.followed, spec.design.schema
-        assert followed is not None
-        n, j, last = len(rows[INTERVAL]), len(followed.cuts), followed.cuts[-1]
-        levels = _levels(schema.levels.get(followed.event, (0, 1)))
         out = {c: v for c, v in rows.items() if c not in {*MADE, ENDED}}
-        if self.answered:
+        if self.answered or followed is None:
             return out
+        n, levels = len(rows[INTERVAL]), _levels(schema.levels.get(followed.event, (0, 1)))
+        out |= {followed.time: np.full(n, followed.cuts[-1]), followed.event: np.repeat(levels[:1], n)}
         out |= {} if followed.start is None else {followed.start: np.zeros(n)}
-        out |= {followed.time: np.full(n, last), followed.event: np.repeat(levels[:1], n)}
         x = spec.design.encode(followed.rows(out, schema, out), "noise").exog
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            upto = np.cumsum(np.exp(x @ self.params).reshape(n, j) * followed.widths, axis=1)
-            left = rng.exponential(size=n)
+            hazards = np.exp(x @ self.params).reshape(n, -1) * np.diff(followed.edges)
+            upto, left = np.cumsum(hazards, axis=1), rng.exponential(size=n)
             at = [np.interp(v, [0.0, *h], followed.edges) for v, h in zip(left, upto, strict=True)]
             times = np.ndim(self.censored) > 0
             until = rng.choice(self.censored, n) if times else rng.exponential(size=n) / self.censored
@@ -262,13 +260,12 @@ class Assumed:
         """Assumptions by which this `share` of people have an event: with other hazards, or with people censored.
         Raises OptionError if so many have none though nobody is censored.
         """
-        followed, constant = spec.people.followed, spec.units.constant
-        assert followed is not None
 
         def at(log: float) -> Assumed:
-            rate = math.exp(log) / followed.cuts[-1]
+            rate = math.exp(log) / spec.people.followed.cuts[-1] if spec.people.followed else 0.0
             return replace(self, censored=rate) if censor else replace(self, params=self.params + log * constant)
 
+        constant = spec.units.constant
         if censor and (most := self.events(spec)) <= share:
             raise OptionError(
                 f"pilot= has events={share:g}, and with params= {most:.3g} have one if nobody is censored; give other "
@@ -321,7 +318,7 @@ class Assumed:
             out.append(("people", rows + alike * (spec.family.response == "number")))
         own = [c for c in spec.design.columns if c not in {*spec.design.endog_sources, *MADE}]
         if (followed := spec.people.followed) is not None:
-            how = f"everybody followed until {followed.cuts[-1]:g}"
+            how = f"everybody followed until {followed.cuts[-1]:g}, as pilot= says nothing of censoring"
             if self.answered or np.ndim(self.censored):
                 how = f"{'and event drawn from' if self.answered else 'censored as in'} the pilot"
             elif self.censored:
@@ -357,9 +354,9 @@ def censoring(followed: Followed, rows: Any, schema: Schema) -> Array:
     """Times of censoring of a pilot's `rows` at even quantiles, by Kaplan and Meier's estimate; shape (2048,)."""
     frame = pd.DataFrame(rows)
     time = frame[followed.time].to_numpy(dtype=np.float64)
-    levels = schema.levels.get(followed.event, (0, 1))
-    order = np.lexsort((frame[followed.event] == levels[0], time))  # events come before censoring at the same time
-    left = np.cumprod(1.0 - (frame[followed.event] == levels[0]).to_numpy()[order] / np.arange(len(time), 0.0, -1.0))
+    censored = (frame[followed.event] == schema.levels.get(followed.event, (0, 1))[0]).to_numpy()
+    order = np.lexsort((censored, time))  # events come before censoring at the same time
+    left = np.cumprod(1.0 - censored[order] / np.arange(len(time), 0.0, -1.0))
     at = np.searchsorted(-left, -ndtr(QUANTILES))
     return np.asarray(np.append(time[order], np.inf)[at])
 

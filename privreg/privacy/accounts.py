@@ -17,7 +17,7 @@ from importlib import import_module
 from itertools import chain
 from mmap import mmap
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -227,7 +227,8 @@ def _memory(values: Any, owner: Any) -> Iterator[Account]:
     if root is None:
         span, part = _of_arrow(values)
     else:
-        part, owner, last = _bits(root), values if root is values else owner, cast(Any, root)
+        last: Any = root
+        part, owner = _bits(root), values if root is values else owner
         while isinstance(last, np.ndarray):  # also through a memoryview or a strided view's holder
             owner, root = owner if last is root else last, last
             last = root.base.obj if isinstance(root.base, memoryview) else root.base

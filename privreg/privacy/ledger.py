@@ -82,8 +82,8 @@ class Ledger:
     def __init__(self, limit: float | None = None) -> None:
         self.limit = limit
         self._spent: dict[Hashable, list[_Entry]] = {}
-        self._keys: dict[int, set[Hashable]] = {}  # Keys of the entries that go with an object
-        self._gone: deque[int] = deque()  # Objects whose entries are to go; garbage may be collected at any time
+        # Objects whose entries are to go, and keys of these; garbage may be collected at any time
+        self._gone: deque[tuple[int, Hashable]] = deque()
         self._count = 0
         self._lock = threading.RLock()  # re-entrant: collecting garbage inside may end an entry
 
@@ -177,9 +177,7 @@ class Ledger:
             for one in new:
                 stays = one.owner is None or (one.kept is not None and not seeded)
                 if owner := 0 if stays else id(one.owner):
-                    if owner not in self._keys:
-                        weakref.finalize(one.owner, self._gone.append, owner).atexit = False
-                    self._keys.setdefault(owner, set()).add(one.key)
+                    weakref.finalize(one.owner, self._gone.append, (owner, one.key)).atexit = False
                 held = one._replace(owner=None, kept=one.kept if stays else None)
                 name = stream if stream and one.shared else release
                 self._spent.setdefault(one.key, []).append(_Entry(self._count, mu, held, name, owner, seeded))
@@ -191,11 +189,9 @@ class Ledger:
     def _tidy(self) -> None:
         """Take away the entries of objects that are gone."""
         while self._gone:
-            owner = self._gone.popleft()
-            for key in self._keys.pop(owner):
-                self._spent[key] = [entry for entry in self._spent[key] if entry.owner != owner]
-                if not self._spent[key]:
-                    del self._spent[key]
+            owner, key = self._gone.popleft()
+            if left := [entry for entry in self._spent.pop(key, ()) if entry.owner != owner]:
+                self._spent[key] = left
 
     def _of(self, account: Account, *, seeded: bool = True) -> list[float]:
         """Costs μ of the releases from an account's people; a release of two columns of one buffer is one."""

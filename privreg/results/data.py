@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 from privreg.base.arrays import Array
 from privreg.collector.inference.methods import METHODS, Estimate
 from privreg.collector.inference.windows import Steps
-from privreg.errors import InferenceError, OptionError, as_named, choose
+from privreg.errors import InferenceError, NotPrivateError, OptionError, as_named, choose
 from privreg.families.family import Family
 from privreg.families.measures import Measure
 from privreg.families.scores import scoring_of
-from privreg.options.unknown import no_rows_in
 from privreg.protocol.plans import Shape
 from privreg.results.statement import PrivacyStatement
 from privreg.tables import WIDTH, Paragraph, Part, Table, as_html, as_text, fold, formatted, write
@@ -175,7 +174,7 @@ class ModelNames(NamedTuple):
     formula: str | None  # None of arrays
 
     def __getattr__(self, name: str) -> Never:
-        raise no_rows_in(name)
+        raise NotPrivateError(f"res.model has no {name!r}: results keep names only; keep the model that you fitted.")
 
 
 class Labelled:

@@ -187,7 +187,7 @@ class PrivateResults(Results):
 
     # --- tests -----------------------------------------------------------------------------------------
 
-    wald_test_terms, anova, t_test_pairwise = terms.wald_test_terms, terms.anova, terms.t_test_pairwise
+    wald_test_terms, t_test_pairwise = terms.wald_test_terms, terms.t_test_pairwise
     reference_grid, select, smooth = terms.reference_grid, penalties.select, penalties.smooth
 
     def t_test(self, r_matrix: Any, *, method: str | None = None) -> ContrastTest:
@@ -210,6 +210,17 @@ class PrivateResults(Results):
         reports have it. Redundant restrictions, or too many for random scaling's updates, are an InferenceError.
         """
         return wald_test(self._known(method, "wald_test"), r_matrix)
+
+    def anova(self, *, method: str | None = None) -> pd.DataFrame:
+        """Test each term but the intercept, given all others (type III by the Wald test).
+
+        One line a term, its name as index: df, df_denom, chi2 (the Wald statistic), F, PR(>F), reliable (whether no
+        note of the summary takes a coefficient of it back). df_denom is infinite under normal limits and Hotelling's
+        under Student's t; it and F are NaN under distributions that are no F, whose p-values are exact all the same.
+        There are no sums of squares, which would need every residual. With interactions a test of a main effect depends
+        on how factors are coded; `privreg.anova` tests nested fits.
+        """
+        return terms.wald_test_terms(self, method=method).anova()
 
     # --- predictions -----------------------------------------------------------------------------------
 
@@ -236,8 +247,8 @@ class PrivateResults(Results):
         Notes
         -----
         Coefficients are private, so predictions at public covariate values are too. A prediction for somebody's own row
-        is as secret as that row, and what the statement of privacy says does not cover it. Rows that were fitted
-        privately in this process are a NotPrivateError, unless with a seed.
+        is as secret as that row: it is computed from it without noise, and what the statement of privacy says does not
+        cover it. Rows that were fitted privately in this process are a NotPrivateError, unless with a seed.
         """
         return predicted(self, exog, which)
 
@@ -279,17 +290,17 @@ class PrivateResults(Results):
     def hazards(self, new: Any = None, *, method: str | None = None) -> HazardPrediction:
         """Hazards by interval, and survival curves, of a fit of ``Surv(time, event, [cuts])``.
 
-        HazardPrediction with ``frame(alpha)``, ``plot()`` and ``notes`` (which take limits back), at *public* values of
-        covariates `new`, as in :meth:`predict`; without them the baseline hazards, of people whose numbers are 0 and
-        whose factors have their first level.
+        `new` has *public* values of covariates, as in :meth:`predict`; without it they are baseline hazards, of people
+        whose numbers are 0 and whose factors have their first level. HazardPrediction has ``frame(alpha)``, ``plot()``
+        and ``notes``, which take limits back.
         """
-        fit, j = self._fit, len(self._fit.cuts)
-        if not j:
+        if not (j := len(self._fit.cuts)):
             raise InferenceError("this fit has no hazards; fit 'Surv(time, event, [6, 12, 24]) ~ …'.")
-        if new is None:
-            return HazardPrediction(self._known(method, "hazards"), baseline(fit)[None], pd.Index(["baseline"]))
-        x, _, index = self._exog(new, "hazards")
-        return HazardPrediction(self._known(method, "hazards"), x.reshape(-1, j, x.shape[1]), index[::j])
+        x, index = baseline(self._fit), pd.Index(["baseline"])
+        if new is not None:
+            x, _, index = self._exog(new, "hazards")
+            index = index[::j]
+        return HazardPrediction(self._known(method, "hazards"), x.reshape(-1, j, x.shape[1]), index)
 
     def trajectory(self, alpha: float = 0.05, *, method: str | None = None) -> pd.DataFrame:
         """Estimates along the stream, at people counts that grow geometrically.

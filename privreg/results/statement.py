@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from scipy.special import ndtr
 
-from privreg.audit.verification import Verification
+from privreg.audit.neighbours import Verification
 from privreg.base import archive
 from privreg.collector.levels import SURE
 from privreg.errors import BudgetError
@@ -277,7 +277,7 @@ class PrivacyStatement(View):
         it is a BudgetError.
         """
         from privreg.audit import reports
-        from privreg.audit.verification import verify
+        from privreg.audit.neighbours import verify
 
         if self.said.no_audit:
             raise BudgetError(self.said.no_audit)

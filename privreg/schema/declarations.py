@@ -19,7 +19,7 @@ import numpy as np
 
 from privreg.base import archive
 from privreg.errors import SchemaError, located, meant, real, shown, warn
-from privreg.schema.files import PARTS, checked_path, document, numbers_of, pairs, text_of
+from privreg.schema.files import PARTS, checked_path, document, numbers_of, pairs, redcap, text_of, xlsform
 
 EPOCH_TEXT: Final = "1970-01-01"  # Day 0
 _EPOCH: Final = datetime(1970, 1, 1)
@@ -92,15 +92,10 @@ def _pair(kind: str, name: object, value: object) -> Pair:
         if any(day_of(iso(v)) != v for v in pair if v is not None):
             raise SchemaError(f"{kind}[{name!r}] is {got}; give days of the years 1 to 9999, such as 2020-01-31.")
     if len(pair) != 2 or pair[0] is None or pair[1] is None:
-        if any(day_of(v) is not None for v in two):
-            fix = (
-                "give two that exist, such as 2020-01-31"
-                if kind == "bounds"
-                else f"count days since {EPOCH_TEXT}, and give dates as bounds"
-            )
-            raise SchemaError(f"{kind}[{name!r}] is {got}; for dates {fix}.")
-        dates = ", or of dates such as 2020-01-31" if kind == "bounds" else ""
-        raise SchemaError(f"{kind}[{name!r}] is {got}; it must be a pair of numbers {wanted}{dates}.")
+        dates = "or of dates, two that exist, such as 2020-01-31"
+        if kind == "moments":
+            dates = f"of dates in days since {EPOCH_TEXT}, or dates as bounds"
+        raise SchemaError(f"{kind}[{name!r}] is {got}; it must be a pair of numbers {wanted}, {dates}.")
     if any(LARGEST < abs(v) < math.inf for v in pair if v is not None):
         raise SchemaError(f"{kind}[{name!r}] is {got}; beyond {LARGEST:g} change the column's unit, in {wanted} too.")
     return pair[0], pair[1]
@@ -115,13 +110,11 @@ def _are_dates(value: object) -> bool:
 def _bound(name: str, value: object) -> Pair:
     low, high = _pair("bounds", name, value)
     said = f"bounds[{name!r}] = " + "({}, {})".format(*map(iso if _are_dates(value) else "{:g}".format, (low, high)))
-    if math.isnan(low) or math.isnan(high) or low > high:
+    if not low <= high or low == math.inf or high == -math.inf:
         raise SchemaError(f"{said} is empty; write (low, high), low <= high.")
     if 0 < high - low < SMALLEST:
-        raise SchemaError(
-            f"{said} span less than {SMALLEST:g}; change the column's unit, or give low = high for a constant."
-        )
-    if math.isinf(low) != math.isinf(high) or low == math.inf or high == -math.inf:
+        raise SchemaError(f"{said} span less than {SMALLEST:g}; change the unit, or give low = high for a constant.")
+    if math.isinf(low) != math.isinf(high):
         raise SchemaError(f"{said}: give two finite bounds or (-inf, inf).")
     return low, high
 
@@ -142,14 +135,10 @@ def _levels(name: str, value: object) -> tuple[Any, ...]:
     got = tuple(normalize("NFC", v) if isinstance(v, str) else v for v in single)
     if len(got) < 2:
         raise SchemaError(f"levels[{name!r}] has {len(got)} level(s); a factor needs at least two.")
-    if not all(isinstance(v, str | bool | int | float) for v in got):
-        raise SchemaError(f"levels[{name!r}]: levels are strings, booleans or numbers.")
-    if any(isinstance(v, float) and not math.isfinite(v) for v in got):
-        raise SchemaError(f"levels[{name!r}]: a level can't be NaN or infinite; leave it out.")
+    if any(not isinstance(v, str | bool | int | float) or v in (math.inf, -math.inf) or v != v for v in got):
+        raise SchemaError(f"levels[{name!r}]: levels are strings, booleans or finite numbers, and can't be NaN.")
     if len(set(got)) != len(got):
-        rows = ""
-        if type(given).__name__ == "Series":
-            rows = " Got a Series that is not of type category, whose values are taken for the levels."
+        rows = " Got a Series that is not of type category, whose values they are." * (type(given).__name__ == "Series")
         raise SchemaError(f"levels[{name!r}] names a level twice; list each level once.{rows}")
     if len({plain_text(str(v)) for v in got}) < len(got):
         warn(
@@ -190,16 +179,13 @@ def _correlations(given: Mapping[Names, object], moments: Mapping[str, Pair]) ->
     for key, value in given.items():
         a, b = sorted(key)
         said = f"moments[{a!r}, {b!r}]"
-        unknown = [name for name in (a, b) if name not in moments]
-        if unknown:
+        if unknown := [name for name in (a, b) if name not in moments]:
             raise SchemaError(
                 f"{said} is the correlation of {unknown[0]!r}, which has no moments; "
                 f"give moments={{{unknown[0]!r}: (mean, sd)}} too, or leave the pair out."
             )
-        if a == b:
-            raise SchemaError(f"{said} is a column with itself, whose correlation is 1; name two columns.")
-        if (a, b) in out:
-            raise SchemaError(f"{said} is given twice, in either order of the names; keep one.")
+        if a == b or (a, b) in out:
+            raise SchemaError(f"{said} is given twice, or of a column with itself; name two columns, once.")
         rho = real(value)
         if rho is None or not -1 < rho < 1:
             raise SchemaError(
@@ -260,30 +246,19 @@ class Schema:
         moms = {name: _pair("moments", name, value) for name, value in given.items() if isinstance(name, str)}
         for name, (mean, sd) in moms.items():
             if not (math.isfinite(mean) and math.isfinite(sd) and sd >= SMALLEST):
-                raise SchemaError(
-                    f"moments[{name!r}] = ({mean:g}, {sd:g}): (mean, sd) must be finite with sd > 0, {SMALLEST:g} at "
-                    "least."
-                )
-        both = sorted((set(lows) | set(moms)) & set(cats))
-        if both:
+                said = f"moments[{name!r}] = ({mean:g}, {sd:g})"
+                raise SchemaError(f"{said}: (mean, sd) must be finite with sd > 0, {SMALLEST:g} at least.")
+        if both := sorted({*lows, *moms} & {*cats}):
+            raise SchemaError(f"{', '.join(map(repr, both))} declared as a factor (levels=) and as a number; keep one.")
+        if endless := [name for name, (low, _) in lows.items() if math.isinf(low) and name not in moms]:
             raise SchemaError(
-                f"{', '.join(map(repr, both))} declared as a factor (levels=) and as a number (bounds= or moments=); "
-                "keep one."
+                f"bounds[{endless[0]!r}] = (-inf, inf) leaves the column without a scale; give finite bounds or "
+                f'moments={{{endless[0]!r}: (mean, sd)}} (a fit may leave it out with scaling="private").'
             )
-        for name, (low, _) in lows.items():
-            if math.isinf(low) and name not in moms:
-                raise SchemaError(
-                    f"bounds[{name!r}] = (-inf, inf) leaves the column without a scale; "
-                    f"give moments={{{name!r}: (mean, sd)}} or finite bounds (a fit may "
-                    'leave it out with scaling="private").'
-                )
         correlations = _correlations({pair: v for pair, v in given.items() if isinstance(pair, tuple)}, moms)
         both = [name for name in private if name in lows or name in cats or name in moms]
         if both or len(set(private)) != len(private):
-            raise SchemaError(
-                f"{', '.join(map(repr, both or private))} can't be declared and have a scale that is learned "
-                "privately, nor be named twice; keep one."
-            )
+            raise SchemaError(f"{', '.join(map(repr, both or private))} is declared, or private, twice; keep one.")
         return cls(lows, cats, moms, private=tuple(private), correlations=correlations, dates=dates)
 
     @classmethod
@@ -294,16 +269,6 @@ class Schema:
         ``correlations``, a list of ``[column, column, correlation]``; all may be left out. YAML needs PyYAML
         (``pip install ".[yaml]"``). Nothing in the file is executed. Raises SchemaError if it is missing or malformed,
         with the name of the file and the key.
-
-        Examples
-        --------
-        >>> from pathlib import Path
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     path = Path(folder) / "schema.json"
-        ...     Schema.declare({"age": (18, 65)}, {"smoker": ["no", "yes"]}).to_file(path)
-        ...     Schema.from_file(path).levels
-        {'smoker': ('no', 'yes')}
         """
         file = checked_path(path)
         with located(file.name):
@@ -316,8 +281,6 @@ class Schema:
         Fields without both limits are left out, and a fit that uses one says what to declare.
         Raises SchemaError if the file can't be read, or is no dictionary.
         """
-        from privreg.schema.dictionaries import redcap
-
         return cls.declare(*redcap(path))
 
     @classmethod
@@ -326,8 +289,6 @@ class Schema:
 
         Raises SchemaError as :meth:`from_redcap` does; MissingExtraError if openpyxl is not installed.
         """
-        from privreg.schema.dictionaries import xlsform
-
         return cls.declare(*xlsform(path))
 
     @classmethod
@@ -339,15 +300,13 @@ class Schema:
             raise SchemaError(
                 f"it holds a {type(doc).__name__}; write keys among {', '.join(PARTS)}, each with columns."
             )
-        for key in doc:
-            if key not in PARTS:
-                known = ", ".join(PARTS)
-                raise SchemaError(f"there is no key {shown(key)} in a schema; the keys are {known}.{meant(key, PARTS)}")
+        if unknown := [key for key in doc if key not in PARTS]:
+            known = f"the keys are {', '.join(PARTS)}.{meant(unknown[0], PARTS)}"
+            raise SchemaError(f"there is no key {shown(unknown[0])} in a schema; {known}")
         parts = {kind: public_mapping(kind, doc.get(kind)) for kind in PARTS[:3]}
-        for kind, columns in parts.items():
-            for name, value in columns.items():
-                if value is None or value == []:
-                    raise SchemaError(f"{kind}[{name!r}] is empty; fill it in, or leave the column out.")
+        empty = [f"{kind}[{n!r}]" for kind, columns in parts.items() for n, v in columns.items() if v in (None, [])]
+        if empty:
+            raise SchemaError(f"{empty[0]} is empty; fill it in, or leave the column out.")
         numbers = {kind: {k: numbers_of(v) for k, v in parts[kind].items()} for kind in ("bounds", "moments")}
         moments = {**numbers["moments"], **dict(pairs(doc.get("correlations")))}
         return cls.declare(numbers["bounds"], parts["levels"], moments, private)
@@ -387,19 +346,15 @@ class Schema:
         """Names of the numeric columns in the order of declaration; those with a private scale come last."""
         return tuple(dict.fromkeys([*self.bounds, *self.moments, *self.private]))
 
-    def bounds_as_given(self) -> dict[str, tuple[Any, Any]]:
-        """Bounds as :meth:`declare` takes them: of dates as ISO texts."""
-        texts = {n: (iso(self.bounds[n][0]), iso(self.bounds[n][1])) for n in self.dates}
-        return {n: texts.get(n, pair) for n, pair in self.bounds.items()}
+    def as_given(self) -> tuple[dict[str, Any], dict[str, Any], dict[Any, Any]]:
+        """Bounds (of dates as ISO texts), levels, and moments with correlations, as :meth:`declare` takes them."""
+        limits = {n: tuple(map(iso, pair)) if n in self.dates else pair for n, pair in self.bounds.items()}
+        return limits, {**self.levels}, {**self.moments, **self.correlations}
 
     def bounds_text(self, name: str) -> tuple[str, str]:
         """Bounds of a column as they are printed: numbers in short form, dates as ISO texts."""
-        low, high = self.bounds_as_given()[name]
-        return (low, high) if name in self.dates else (f"{low:g}", f"{high:g}")
-
-    def moments_as_given(self) -> dict[Any, Any]:
-        """Moments and correlations in one mapping, as :meth:`declare` takes them."""
-        return {**self.moments, **self.correlations}
+        low, high = self.bounds[name]
+        return (iso(low), iso(high)) if name in self.dates else (f"{low:g}", f"{high:g}")
 
     def correlation_matrix(self, names: Sequence[str]) -> np.ndarray:
         """Declared correlations of the named columns, 0 where none is declared, shape (k, k)."""
@@ -444,12 +399,12 @@ class Schema:
 
     def to_json(self) -> dict[str, Any]:
         """Represent the schema by JSON values."""
+        limits, levels, _ = self.as_given()
         out = {
             "bounds": {
-                k: [x if isinstance(x, str) or math.isfinite(x) else str(x) for x in v]
-                for k, v in self.bounds_as_given().items()
+                k: [x if isinstance(x, str) or math.isfinite(x) else str(x) for x in v] for k, v in limits.items()
             },
-            "levels": {k: list(v) for k, v in self.levels.items()},
+            "levels": {k: list(v) for k, v in levels.items()},
             "moments": {k: list(v) for k, v in self.moments.items()},
             "leaked": list(self.leaked),
             "leaked_columns": list(self.leaked_columns),
@@ -474,14 +429,12 @@ def combined(schema: object, bounds: object, levels: object, moments: object) ->
         return Schema.declare(bounds, levels, moments)
     base = schema if isinstance(schema, Schema) else Schema.from_file(schema)  # type: ignore[arg-type]
     base.refuse_leaked()
-    given = {"bounds": bounds, "levels": levels, "moments": moments}
-    low, cats, mean = (public_mapping(kind, declared) for kind, declared in given.items())
-    for kind, names in zip(given, (low, cats, mean), strict=True):
-        was, now = ("number", "factor") if kind == "levels" else ("factor", "number")
-        for name in names:
-            if base.is_declared_number(name) if kind == "levels" else name in base.levels:
-                raise SchemaError(
-                    f"{name!r} is a {was} in the schema and a {now} in {kind}=; mend the one or the other."
-                )
-    kept = {k: v for k, v in base.correlations.items() if k not in mean and k[::-1] not in mean}
-    return Schema.declare({**base.bounds_as_given(), **low}, {**base.levels, **cats}, {**base.moments, **kept, **mean})
+    beside = {"bounds": bounds, "levels": levels, "moments": moments}
+    given = {kind: public_mapping(kind, declared) for kind, declared in beside.items()}
+    for kind, name in ((kind, name) for kind, names in given.items() for name in names):
+        if base.is_declared_number(name) if kind == "levels" else name in base.levels:
+            was, now = ("number", "factor") if kind == "levels" else ("factor", "number")
+            raise SchemaError(f"{name!r} is a {was} in the schema and a {now} in {kind}=; mend the one or the other.")
+    limits, cats, mean = base.as_given()
+    mean = {k: v for k, v in mean.items() if isinstance(k, str) or k[::-1] not in given["moments"]}
+    return Schema.declare({**limits, **given["bounds"]}, {**cats, **given["levels"]}, {**mean, **given["moments"]})

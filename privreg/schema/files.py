@@ -1,4 +1,4 @@
-"""Public declarations in a small YAML or JSON file: read with every key checked, written atomically.
+"""Public declarations in a small YAML or JSON file, read with every key checked, or a dictionary of REDCap or ODK.
 
 Reading executes nothing: YAML comes through the safe loader, and what isn't a declaration is refused.
 """
@@ -39,7 +39,16 @@ def document(path: str | Path) -> Any:
     if quietly(file.stat, unreadable).st_size > _LARGEST:
         raise SchemaError(f"{file.name} is larger than any schema (1 MB); is it the data?")
     text = normalize("NFC", quietly(lambda: file.read_text("utf-8-sig"), unreadable))
-    return _json(text) if file.suffix.lower() == ".json" else _yaml(text)
+    if file.suffix.lower() != ".json":
+        return _yaml(text)
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        names = [name for name, _ in pairs]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise SchemaError(f"the key {shown(twice[0])} is given twice; keep one.")
+        return dict(pairs)
+
+    return quietly(lambda: json.loads(text, object_pairs_hook=once), SchemaError("not readable as JSON; mend it."))
 
 
 def checked_path(path: object) -> Path:
@@ -54,36 +63,34 @@ def checked_path(path: object) -> Path:
     return Path(path)
 
 
-def _json(text: str) -> Any:
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        names = [name for name, _ in pairs]
-        twice = [name for name in names if names.count(name) > 1]
-        if twice:
-            raise SchemaError(f"the key {shown(twice[0])} is given twice; keep one.")
-        return dict(pairs)
-
-    return quietly(lambda: json.loads(text, object_pairs_hook=once), SchemaError("not readable as JSON; mend it."))
-
-
 def _yaml(text: str) -> Any:
     yaml = need("yaml", "yaml", "a schema in YAML")
     try:
         tree = yaml.compose(text, Loader=yaml.SafeLoader)
-        if tree is not None:
-            _check_mapping(yaml, tree, "the file", 1)
-            _check_numbers(yaml, tree)
-            return yaml.safe_load(text)
+        if tree is None:
+            return {}
+        _check_mapping(yaml, tree, "the file", 1)
+        waiting, seen = [tree], set()
+        while waiting:  # refuse numbers, wherever they are, that YAML reads otherwise than in decimal
+            node = waiting.pop()
+            if id(node) in seen:  # of an alias
+                continue
+            seen.add(id(node))
+            if not isinstance(node, yaml.ScalarNode):
+                waiting += [one for part in node.value for one in (part if isinstance(part, tuple) else (part,))]
+            elif node.tag in _TYPED[:2] and not _PLAIN_NUMBER.fullmatch(node.value):
+                raise SchemaError(
+                    f"line {node.start_mark.line + 1}: YAML takes {node.value} for another number than it looks like; "
+                    "write it in decimal digits, without leading zeros, colons or underscores, or quote it if it is a "
+                    "text."
+                )
+        return yaml.safe_load(text)
     except SchemaError:
         raise
     except Exception as e:
         mark = getattr(e, "problem_mark", None)
-        where = "" if mark is None else f" at line {mark.line + 1}"
-        problem = SchemaError(
-            f"not readable as YAML{where}; mend it, or write JSON. Quote texts that have a mark such as ? or :."
-        )
-    else:
-        return {}
-    raise problem
+    where = "" if mark is None else f" at line {mark.line + 1}"
+    raise SchemaError(f"not readable as YAML{where}; mend it, or write JSON. Quote texts with a mark such as ? or :.")
 
 
 def _check_mapping(yaml: Any, node: Any, what: str, depth: int) -> None:
@@ -109,23 +116,6 @@ def _check_mapping(yaml: Any, node: Any, what: str, depth: int) -> None:
                 _check_level(yaml, f"choices[{key.value!r}]", code)
             if len({str(code.value) for code in codes}) < len(codes):
                 raise SchemaError(f"{line}: choices[{key.value!r}] has a level twice; keep one.")
-
-
-def _check_numbers(yaml: Any, tree: Any) -> None:
-    """Refuse numbers, wherever they are, that YAML reads otherwise than in decimal."""
-    waiting, seen = [tree], set()
-    while waiting:
-        node = waiting.pop()
-        if id(node) in seen:  # of an alias
-            continue
-        seen.add(id(node))
-        if isinstance(node, yaml.ScalarNode) and node.tag in _TYPED[:2] and not _PLAIN_NUMBER.fullmatch(node.value):
-            raise SchemaError(
-                f"line {node.start_mark.line + 1}: YAML takes {node.value} for another number than it looks like; "
-                "write it in decimal digits, without leading zeros, colons or underscores, or quote it if it is a text."
-            )
-        if not isinstance(node, yaml.ScalarNode):
-            waiting += [one for part in node.value for one in (part if isinstance(part, tuple) else (part,))]
 
 
 def _check_level(yaml: Any, name: str, level: Any) -> None:
@@ -181,26 +171,113 @@ def text_of(doc: dict[str, Any], *, yaml: bool = True) -> str:
     doc = {part: doc[part] for part in PARTS if doc[part]}
     if not yaml:
         return json.dumps(doc, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def scalar(value: Any, part: str) -> str:
+        if isinstance(value, str):
+            # a bound that is a text is infinite, or a date
+            return f"{value[:-3]}.inf" if part == "bounds" and value.endswith("inf") else quoted(value)
+        if isinstance(value, float) and "e" in (text := repr(value)) and "." not in text:
+            return text.replace("e", ".0e")  # without a point YAML takes it for a text
+        return json.dumps(value)
+
     out = ""
     for part, declared in doc.items():
         out += f"{part}:\n"
         pairs = declared.items() if isinstance(declared, dict) else ((None, entry) for entry in declared)
         for name, values in pairs:
             key = "-" if name is None else f"{quoted(name)}:"
-            out += f"  {key} [{', '.join(_scalar(v, part) for v in values)}]\n"
+            out += f"  {key} [{', '.join(scalar(v, part) for v in values)}]\n"
     return out
-
-
-def _scalar(value: Any, part: str) -> str:
-    if isinstance(value, str):
-        # a bound that is a text is infinite, or a date
-        return f"{value[:-3]}.inf" if part == "bounds" and value.endswith("inf") else quoted(value)
-    if isinstance(value, float) and "e" in (text := repr(value)) and "." not in text:
-        return text.replace("e", ".0e")  # without a point YAML takes it for a text
-    return json.dumps(value)
 
 
 def quoted(text: str) -> str:
     """A text in quotes, so that nobody's parser takes it for a number or a boolean, as YAML has it."""
     shown = (f"\\{c}" if c in '"\\' else c if c.isprintable() else f"\\U{ord(c):08x}" for c in text)
     return f'"{"".join(shown)}"'
+
+
+# --- data dictionaries of survey programs: what they say is public, as they are written before anybody answers ----
+
+Declared = tuple[dict[str, tuple[Any, Any]], dict[str, list[Any]]]
+"""Bounds and levels by column."""
+
+_REDCAP: Final = [
+    "Variable / Field Name", "Field Type", "Choices, Calculations, OR Slider Labels",
+    "Text Validation Type OR Show Slider Number", "Text Validation Min", "Text Validation Max",
+]  # fmt: skip
+_LIMIT: Final = re.compile(r"\.\s*(>=?|<=?)\s*(?:date\(\s*)?['\"]?(-?\d[\d.-]*)")
+"""A comparison of an answer with a number or a date, in a constraint of an XLSForm."""
+
+
+def redcap(path: str | Path) -> Declared:
+    """Bounds and levels of a REDCap data dictionary, of columns as a raw export names them."""
+    frame = _opened(path, None, _REDCAP)
+    bounds, levels = dict[str, tuple[Any, Any]](), dict[str, list[Any]]()
+    for row in frame[_REDCAP].itertuples(index=False, name=None):
+        name, kind, choices, valid, low, high = (value.strip() for value in row)
+        codes = [part.partition(",")[0].strip() for part in choices.split("|")] if choices else []
+        if kind in {"yesno", "truefalse"}:
+            bounds[name] = (0, 1)
+        elif kind == "checkbox":
+            bounds |= {f"{name}___{re.sub('[^0-9a-z]', '_', code.lower())}": (0, 1) for code in codes}
+        elif kind in {"radio", "dropdown"} and codes:
+            levels[name] = _codes(codes)
+        elif kind == "slider":
+            bounds[name] = (_limit(low or "0"), _limit(high or "100"))
+        elif kind == "text" and low and high and not valid.startswith(("datetime", "time")):
+            bounds[name] = (low, high) if valid.startswith("date") else (_limit(low), _limit(high))
+    return bounds, levels
+
+
+def xlsform(path: str | Path) -> Declared:
+    """Bounds and levels of an XLSForm: choices of `select_one`, and ranges that constraints give."""
+    need("openpyxl", "excel", "an .xlsx file")
+    survey, choices = _opened(path, "survey", ["type", "name"]), _opened(path, "choices", ["name"])
+    lists = choices.groupby("list_name" if "list_name" in choices else "list name", sort=False)["name"].agg(list)
+    bounds, levels = dict[str, tuple[Any, Any]](), dict[str, list[Any]]()
+    for row in survey.to_dict("records"):
+        name, (kind, _, of) = row["name"].strip(), row["type"].strip().partition(" ")
+        codes = lists.get(of.split(" ")[0], []) if of else []
+        if kind == "select_one" and codes:
+            levels[name] = _codes(codes)
+        elif kind == "select_multiple":
+            bounds |= {f"{name}/{code}": (0, 1) for code in codes}
+        elif kind == "range":
+            given = dict(part.split("=", 1) for part in row.get("parameters", "").split() if "=" in part)
+            bounds[name] = (_limit(given.get("start", "0")), _limit(given.get("end", "10")))
+        elif kind in {"integer", "decimal", "date"}:  # limits joined by "and", without alternatives or other questions
+            constraint, read = row.get("constraint", ""), str if kind == "date" else _limit
+            found = {sign[0]: value for sign, value in _LIMIT.findall(constraint)}
+            if set(found) == {">", "<"} and not re.search(r"\bor\b|\bnot\b|\$\{", constraint):
+                bounds[name] = (read(found[">"]), read(found["<"]))
+    return bounds, levels
+
+
+def _limit(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise SchemaError(f"{shown(text)} stands where a range needs a number.") from None
+
+
+def _codes(codes: list[str]) -> list[Any]:
+    """Codes as an export has them: whole numbers if all are."""
+    return [int(c) for c in codes] if all(re.fullmatch(r"-?(0|[1-9]\d*)", c) for c in codes) else codes
+
+
+def _opened(path: str | Path, sheet: str | None, columns: list[str]) -> Any:
+    """Cells of a CSV file, or of a sheet, as texts; raises SchemaError if it can't be read or lacks a column."""
+    import pandas as pd
+
+    read: Any = pd.read_csv if sheet is None else pd.read_excel
+    how = {"encoding": "utf-8-sig"} if sheet is None else {"sheet_name": sheet}
+    try:
+        frame = read(path, dtype=str, keep_default_na=False, **how)
+    except (OSError, ValueError, KeyError) as e:
+        why = "there is no such file" if isinstance(e, FileNotFoundError) else "it is no such dictionary"
+        raise SchemaError(f"{Path(path).name} can't be read: {why}.") from None
+    absent = [name for name in columns if name not in frame]
+    if absent or (sheet == "choices" and not {"list_name", "list name"} & set(frame)):
+        lacks = absent[0] if absent else "list_name"
+        raise SchemaError(f"{Path(path).name} is no data dictionary: {sheet or 'it'} has no column {lacks!r}.")
+    return frame

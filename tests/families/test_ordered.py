@@ -320,18 +320,21 @@ def test_a_cut_point_that_few_are_beyond_is_marked(n, shift, fine):
 
 def test_a_cut_point_of_few_is_marked_by_noise_and_by_the_step_to_it():
     plain = found_of(np.array([4.05, 0.1]))
-    assert _few(plain, np.eye(2), 2).tolist() == [False, False]
-    assert _few(plain._replace(curvature=0.009 * np.eye(2)), np.eye(2), 2).tolist() == [True, True]  # a third is noise
-    assert _few(found_of(np.array([4.3, 0.1])), np.eye(2), 2).tolist() == [True, False]  # 0.04 is left beside 0.1
-    even = found_of(np.array([4.3, 0.1]))._replace(curvature=0.125 * np.eye(2))  # odds of 1: what is left is of δ³
-    assert _few(even, np.eye(2), 2).tolist() == [False, False]
-    assert _few(found_of(np.array([4.3, 0.1])), np.eye(2), 1).tolist() == [False]  # of a slope is none
+    assert _few(plain, np.eye(2), 2, again=False).tolist() == [False, False]
+    noisy = plain._replace(bread=np.eye(2) / 0.009)  # a third is noise
+    assert _few(noisy, np.eye(2), 2, again=False).tolist() == [True, True]
+    assert _few(found_of(np.array([4.3, 0.1])), np.eye(2), 2, again=False).tolist() == [False, False]
+    assert _few(found_of(np.array([4.6, 0.1])), np.eye(2), 2, again=False).tolist() == [True, False]  # 0.036 beside 0.1
+    assert _few(found_of(np.array([4.3, 0.1])), np.eye(2), 2, again=True).tolist() == [True, False]  # 0.04
+    even = found_of(np.array([4.3, 0.1]))._replace(bread=8.0 * np.eye(2))  # odds of 1: what is left is of δ³
+    assert _few(even, np.eye(2), 2, again=True).tolist() == [False, False]
+    assert _few(found_of(np.array([4.3, 0.1])), np.eye(2), 1, again=True).tolist() == [False]  # of a slope is none
 
 
 def found_of(theta):
     """An estimate of the slope 0.02 and the error 0.1, by one round at (4, 0.1) with noise of the sd 0.003."""
     state = SimpleNamespace(rows=np.eye(2), theta=np.array([4.0, 0.1]))
-    given = {"rows": np.eye(2), "theta": theta, "curvature": 0.02 * np.eye(2), "root": 0.1 * np.eye(2)}
+    given = {"rows": np.eye(2), "theta": theta, "bread": 50.0 * np.eye(2), "root": 0.1 * np.eye(2)}
     asked = (SimpleNamespace(state=state, sds=(0.003,) * 5),)
     return Estimated(**{**dict.fromkeys(Estimated._fields), **given, "weights": np.ones(1), "rounds": asked})
 

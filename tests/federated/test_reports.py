@@ -11,8 +11,7 @@ from scipy.stats import chi2
 from benchmarks import federated_schemes as schemes
 from benchmarks.store import read_table
 from privreg import Budget
-from privreg.audit.neighbours import audit
-from privreg.audit.verification import verify
+from privreg.audit.neighbours import audit, verify
 from privreg.errors import OptionError
 from privreg.federated import UPDATE_MECHANISMS, update_mechanism
 from privreg.privacy.scalar import share

@@ -8,7 +8,7 @@ import pytest
 
 import privreg as pr
 from privreg.means import collector, device
-from privreg.means.factors import factor_mechanism
+from privreg.means.mechanisms import factor_mechanism
 from privreg.means.plan import make_plan
 from privreg.means.terms import Term
 

@@ -11,7 +11,7 @@ from scipy.stats import norm
 import privreg as pr
 from privreg.audit.neighbours import audit
 from privreg.means.device import reports
-from privreg.means.factors import factor_mechanism
+from privreg.means.mechanisms import factor_mechanism
 from privreg.means.plan import make_plan
 from privreg.means.terms import Term
 from privreg.privacy.scalar import NUMBER_MECHANISMS, number_mechanism, share

@@ -15,7 +15,7 @@ from privreg.errors import (
     PrivregWarning,
     UnsupportedArgumentError,
 )
-from privreg.means.factors import FREQUENCIES
+from privreg.means.mechanisms import FREQUENCIES
 from privreg.options.table import DOORS, TABLE, Option, accepted
 from privreg.options.unknown import OPTIONS, refuse_unknown
 from privreg.privacy.ledger import UNSET
@@ -225,9 +225,9 @@ def test_functions_of_other_libraries_are_told_by_ours(name, said):
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize(("name", "said"), [("Hubber", "did you mean 'Huber'?"), ("xyzzy", "attribute 'xyzzy'")])
+@pytest.mark.parametrize(("name", "said"), [("Hubber", "did you mean 'Huber'?"), ("xyzzy", "see dir(privreg).")])
 def test_other_names_that_are_not_there(name, said):
-    with pytest.raises(AttributeError, match="module 'privreg' has no attribute") as caught:
+    with pytest.raises(AttributeError, match=r"^privreg has no ") as caught:
         getattr(pr, name)
     assert str(caught.value).endswith(said)
 

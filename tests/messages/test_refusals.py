@@ -92,7 +92,7 @@ REFUSED = {
         (lambda _: by_arrays(exog=np.ones((N, 1, 3))), "two dimensions", "(60, 1,"),
         (lambda _: by_arrays(exog=RAGGED), "they need the same number"),
         (lambda _: by_arrays(endog=np.ones((N, 2))), "one-dimensional, got shape (60, 2)"),
-        (lambda _: by_arrays(endog=rows()["y"][:5]), "endog has 5 rows, exog 60"),
+        (lambda _: by_arrays(endog=rows()["y"][:5]), "endog 5, exog 60"),
         (lambda _: by_arrays(offset=[1.0]), "offset 1", "one row a person"),
         (lambda _: by_arrays(exog_names=["a", "b"]), "3 columns but 2 names"),
         (lambda _: by_arrays(exog_names=[1, 2, 3]), "list of strings"),
@@ -214,7 +214,7 @@ REFUSED = {
         (lambda _: by_formula(family=pr.Logistic), "lacks its br"),
         (lambda _: by_formula(family=rows()), "got DataFrame"),
         (lambda _: by_formula(bound=BOX), "'bound'", "Did you mean 'bounds'?"),
-        (lambda _: by_formula().fit(lane=3), "fit() option='lane'", "alpha"),
+        (lambda _: by_formula().fit(lane=3), "fit() has no 'lane'", "alpha"),
         (lambda _: results().conf_int(cov_type="HC1"), "no argument 'cov_type'", "fit(inference=...)"),
     ],
     InferenceError: [

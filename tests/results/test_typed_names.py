@@ -13,7 +13,8 @@ from privreg.errors import FormulaError, OptionError, as_named
 from privreg.families import FAMILIES
 from privreg.fits.plan import guess_of
 from privreg.planning.plan import find
-from privreg.planning.power import _params
+from privreg.planning.power import _assumed
+from privreg.schema.declarations import Schema
 from tests.helpers import array_model
 from tests.results.made import BOUNDS, LEVELS, made
 
@@ -61,15 +62,22 @@ DOORS = {
     "plot_coef": lambda res, name: _drawn(lambda: res.plot_coef([name])),
     "meta_analysis": lambda res, name: _joined(res, name).to_numpy().tolist(),
     "plan": lambda res, name: find(name, res._fit.names),
-    "plan's params": lambda res, name: _params({name: 2.0}, res._fit.names).tolist(),
+    "plan's params": lambda res, name: _assumed(_spec(res._fit.names), None, {name: 2.0}, *[None] * 3).params.tolist(),
     "start_params": lambda res, name: guess_of(_spec(res._fit.names), _in_place(res, name)).tolist(),
 }
 
 
 def _spec(names):
-    """All that is asked of a model for a first guess, in the user's units."""
+    """All that is asked of a model for a first guess, in the user's units, and for coefficients that are assumed."""
     inside = SimpleNamespace(params_inside=lambda values: values)
-    return SimpleNamespace(coefficients=names, units=inside, design=SimpleNamespace(names=names))
+    design = SimpleNamespace(names=names, columns=(), endog_sources=(), cuts=None, schema=Schema())
+    return SimpleNamespace(
+        coefficients=names,
+        units=inside,
+        design=design,
+        people=SimpleNamespace(followed=None),
+        family=FAMILIES["logistic"](),
+    )
 
 
 def _in_place(res, typed):

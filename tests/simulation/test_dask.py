@@ -172,7 +172,7 @@ def test_logs_of_a_task_that_fails_hold_no_row_and_no_key(folder, client, tmp_pa
 def test_what_is_refused(folder, client):
     with pytest.raises(OptionError, match=r"give a distributed\.Client, or 'local'"):
         model(folder).fit(client=3, **ROUNDS)
-    with pytest.raises(OptionError, match="checkpoint= is for one stream"):
+    with pytest.raises(UnsupportedArgumentError, match="checkpoint= is for one stream"):
         model(folder).fit(client=client, checkpoint="run", **ROUNDS)
     with pytest.raises(UnsupportedArgumentError, match="workers read rows from files"):
         model(pd.read_parquet(folder)).fit(client=client, **ROUNDS)

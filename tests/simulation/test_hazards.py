@@ -286,18 +286,19 @@ def test_files_and_streams_give_the_bits_of_rows_in_memory(tmp_path: Path) -> No
     ("formula", "more", "error", "words"),
     [
         (FORMULA, {"trust": "local", "mu": 1}, UnsupportedArgumentError, "not for trust='local': at mu = 1 .* people"),
-        (FORMULA + " - 1", {}, FormulaError, "needs an intercept"),
+        (FORMULA + " - 1", {}, UnsupportedArgumentError, "needs an intercept"),
         (FORMULA + " + months", {"bounds": {"age": (40, 80), "months": (0, 30)}}, FormulaError, "both sides"),
         ("Surv(months, end) ~ age", {}, FormulaError, r"write Surv\(time, event"),
         ("Surv(months, end, [6, 2]) ~ age", {}, FormulaError, "rising positive"),
         ("Surv(months, end, []) ~ age", {}, FormulaError, "rising positive"),
         ("Surv(end, end, [6]) ~ age", {}, FormulaError, "a column for each"),
         ("Surv(months, end, [6], cause='lost') ~ age", {}, SchemaError, "cause= may be one"),
-        ("Surv(months, end, [6], cause='x') ~ age", {"levels": {"arm": ["a", "b"]}}, SchemaError, "with all causes"),
+        ("Surv(months, end, [6], cause='x') ~ age", {"levels": {"arm": ["a", "b"]}}, SchemaError, "cause= may be one"),
         (FORMULA, {"family": "logistic"}, UnsupportedArgumentError, "family= doesn't go with Surv"),
         (FORMULA, {"id": "arm", "k_max": 2}, UnsupportedArgumentError, "id= doesn't go with Surv"),
         (FORMULA, {"exposure": "months"}, UnsupportedArgumentError, "exposure= doesn't go with Surv"),
-        (FORMULA, {"missing": "raise"}, OptionError, "missing='raise' doesn't go"),
+        (FORMULA, {"missing": "raise"}, UnsupportedArgumentError, "missing= doesn't go"),
+        (FORMULA, {"private": "response"}, UnsupportedArgumentError, "is for trust='local'"),
     ],
 )
 def test_what_does_not_go_with_times_is_refused_on_public_grounds(formula, more, error, words) -> None:
@@ -445,7 +446,12 @@ def test_plans_take_times_and_censoring_from_a_pilot_and_are_near_fits_of_such_p
     assert plan.assumed.events(plan.spec) == pytest.approx(share, abs=0.02)
     for given, params, words, events in (
         (pilot, theta, "censored as in the pilot", pytest.approx(share, abs=0.02)),
-        ({"events": 0.3}, None, "everybody followed until 24, 30% with an event", pytest.approx(0.3, abs=0.002)),
+        (
+            {"events": 0.3},
+            None,
+            "everybody followed until 24, as pilot= says nothing of censoring, 30% with",
+            pytest.approx(0.3, abs=0.002),
+        ),
         ({"events": 0.3}, theta, "censored at a constant rate", pytest.approx(0.3, abs=0.002)),
     ):
         assumed = _assumed(plan.spec, None, params, None, None, given)

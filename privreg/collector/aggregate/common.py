@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -121,9 +121,13 @@ def bend(rounds: Rounds, curved: Curvature, alone: Array) -> Bend:
         rows, slopes = [s.state.rows for s in rounds.summed], np.array([t.slope for t in rounds.turned])
         alike = np.array([[float(np.array_equal(a, b)) for b in rows] for a in rows])
         parts, c = 1.0 / alone / (1.0 / alone).sum(), rounds.c * plan.rules.bend
-        one = np.linalg.inv(last.rows)[0] if plan.rules.link == "log" else np.zeros(d)
-        added, unsure = secants(slopes, noise, places, alike, parts, last, c, curved.mean, curved.pooled, one)
-        if not one.any():
+        one, tilt = np.linalg.inv(last.rows)[0], None
+        if plan.rules.link == "log":
+            tilt = partial(tilted, one)
+        elif plan.cuts.size:
+            tilt = partial(leaning, (np.linalg.pinv(plan.cuts + np.eye(d)[0]).T @ np.linalg.inv(last.rows)).T)
+        added, unsure = secants(slopes, noise, places, alike, parts, last, c, curved.mean, curved.pooled, tilt)
+        if plan.rules.link != "log":
             return Bend(added, lambda theta, _: unsure(theta))
         # third moments; where people are followed ends at another time at other states, all of a bend is unknown
         by = curved.mean @ one
@@ -164,14 +168,14 @@ def secants(
     c: float,
     curvature: Array,
     pooled: Array,
-    one: Array,
+    tilt: Callable[[Array, Array, Array], tuple[Array, Array]] | None = None,
 ) -> tuple[Callable[[Array], tuple[Array, Array]], Callable[[Array], Array]]:
     """Scores of rounds on secants to an estimate, and the slope there: Equation (39); and variances of these scores.
 
     `slopes`, shape (rounds, d, d), have entries of variances `noise`, shape (rounds,), about a line in the coefficients
     that rounds share, but for a constant of rounds whose records weigh alike: `alike`, shape (rounds, rounds). The
-    slope is the mean of rounds' by `parts`. `one`, shape (d,), moves all predictors of an exponential mean by 1, whose
-    slope changes as `tilted`; it is 0 of others.
+    slope is the mean of rounds' by `parts`. `tilt`, where more is known of how slopes change, has the mean on the way
+    and the end of a slope, of it, the place of its round and the way.
     """
     (rounds, d), square = places.shape, (float(np.trace(curvature)) / len(curvature)) ** 2
     steep, constant = 2.0 * square / (d + 1.0), SPREAD**2 * square
@@ -185,7 +189,7 @@ def secants(
         """
         move = (theta - last.theta) / c
         near = move / max(1.0, float(np.linalg.norm(move)))
-        at = np.vstack([x if one.any() else 0.5 * (x + near), np.tile(near, (rounds, 1))])
+        at = np.vstack([0.5 * (x + near) if tilt is None else x, np.tile(near, (rounds, 1))])
         given = np.vstack([steep * x @ at.T + constant * np.tile(alike, 2), np.ones((1, 2 * rounds))])
         found = np.linalg.solve(system, given)
         return found[:-1].T, steep * np.square(at).sum(axis=1) + constant - (found * given).sum(axis=0), near
@@ -196,8 +200,9 @@ def secants(
         changes = np.vstack([changes[:rounds], np.einsum("k,kij->ij", parts, changes[rounds:])[None]])
         back = [np.linalg.solve(root, np.linalg.solve(root, by).T) for by in changes]
         changes = np.array([root @ floored(by, -0.5) @ root.T for by in back])  # half of the slope is kept
-        if one.any():
-            each = [tilted(curvature + a, one, c * (end - at)) for a, at in zip(changes[:-1], x, strict=True)]
+        if tilt is not None:
+            ways = zip(changes[:-1], places, c * (end - x), strict=True)
+            each = [tilt(curvature + a, place, way) for a, place, way in ways]
             changes = np.array([*(mean for mean, _ in each), sum(p * s for p, (_, s) in zip(parts, each, strict=True))])
             changes -= curvature
         return np.einsum("kij,kj->ki", changes[:-1], theta - places) - changes[-1] @ theta, curvature + changes[-1]
@@ -210,7 +215,7 @@ def secants(
     return added, unsure
 
 
-def tilted(slope: Array, one: Array, move: Array) -> tuple[Array, Array]:
+def tilted(one: Array, slope: Array, _: Array, move: Array) -> tuple[Array, Array]:
     """Mean of an exponential mean's slope E m z z' on the way along `move`, and the slope there, but for third moments.
 
     e^(z'move) turns moments of z by weights m as if they were normal. `one` @ z is 1; all are of shape (d,).
@@ -222,6 +227,27 @@ def tilted(slope: Array, one: Array, move: Array) -> tuple[Array, Array]:
         at = mean + part * about @ move
         size = level * math.exp(min(part * float(0.5 * (mean + at) @ move), 50.0))
         out.append(size * (np.outer(at, at) + about))
+    return (out[0] + 4.0 * out[1] + out[2]) / 6.0, out[2]  # Simpson's rule
+
+
+def leaning(forms: Array, slope: Array, place: Array, move: Array) -> tuple[Array, Array]:
+    """Mean of a slope Σ_k E π_k (1 − π_k) z_k z_k' of cut points on the way from `place` along `move`, and at the end.
+
+    Each part turns as its weight does: see "Levels in order" in docs/sums.md. Column k of `forms`, shape (d, K − 1), is
+    1 of rows at cut point k and 0 of others.
+    """
+    levels, k = np.einsum("dk,de,ek->k", forms, slope, forms), forms.shape[1]
+    means = (slope @ forms / levels).T
+    about = (slope - (means.T * levels) @ means) / levels.sum()
+    # tanh(η/2) = 2 π − 1 at a cut point's mean row
+    start = np.arctanh(np.sign(means @ place) * np.sqrt(1.0 - np.clip(4.0 * k * levels, 1e-9, 1.0)))
+    along, wide, out = means @ move, about @ move, []
+    for part in (0.0, 0.5, 1.0):
+        lean = -np.tanh(start + 0.5 * part * along)
+        there = start + 0.5 * part * (along + 0.5 * part * lean * float(move @ wide))
+        sizes = levels * (np.cosh(start) / np.cosh(there)) ** 2
+        at = means + part * lean[:, None] * wide
+        out.append((at.T * sizes) @ at + sizes.sum() * about)
     return (out[0] + 4.0 * out[1] + out[2]) / 6.0, out[2]  # Simpson's rule
 
 

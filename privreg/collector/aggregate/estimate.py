@@ -264,7 +264,7 @@ def _solve(
             by_scale = rules.ratio * scale * sum(w * t.beyond for w, t in zip(weights, rounds.turned, strict=True))
             if not rounds.again:  # rows that answer again are asked near the estimate
                 bend = bend._replace(added=extra.added(model, curved.mean, weights, scale))
-                by_scale = by_scale + weights @ extra.bent(model, theta, scale).by
+                by_scale = by_scale + weights @ extra.bent(model, theta, scale)[2]
             tied = extra.tied(bend.added(theta)[1], by_scale, leaning, extra.WALKING)
         elif rules.cornered:
             scale = _scale(plan, rounds.narrow, last.rows, theta)
@@ -298,7 +298,7 @@ def _beside(root: _Root, slope: Array, learned: _Learned) -> tuple[extra.Extra, 
         log = np.asarray(sum(share * t.lean for share, (_, t) in zip(shares, said, strict=True)))
         tied = np.outer(score, log)
     elif cornered and model is not None:  # slopes are those at the estimate
-        score = score if rounds.again else score + weights @ extra.bent(model, root.theta, root.scale).by
+        score = score if rounds.again else score + weights @ extra.bent(model, root.theta, root.scale)[2]
         tied = extra.tied(slope, score, log, extra.KEPT)
     # variance of the logarithm by its number, and covariance with the score
     own, both, noise = 0.0, np.zeros(d), (0.0, 0.0, 0.0)

@@ -50,9 +50,8 @@ class Extra(NamedTuple):
     def widened(self, bread: Array, cov: Array) -> Array:
         """Mean of Δ cov Δ', as it moves scores of θ; shape (d, d)."""
         (by, lean, steep), own = self.noise, float(self.both(bread, cov)[1][-1, -1])
-        return np.asarray(
-            by * own * np.eye(len(cov)) + (lean * np.trace(cov) + steep * own) * np.outer(self.by, self.by)
-        )
+        more = lean * np.trace(cov) + steep * own
+        return np.asarray(by * own * np.eye(len(cov)) + more * np.outer(self.by, self.by))
 
 
 class Model(NamedTuple):
@@ -80,9 +79,8 @@ def modelled(rounds: Rounds, curvature: Array) -> Model:
         weight = weight / np.maximum(down - up, LEAST * float((down - up).max()))
         weight = weight / weight.sum()
     both = [_known(rounds, z, weight, s) for s in rounds.summed]
-    narrow = [
-        (s, v) for old, (s, v) in zip(rounds.summed, both, strict=True) if any(old is one for one in rounds.narrow)
-    ]
+    pairs = zip(rounds.summed, both, strict=True)
+    narrow = [found for old, found in pairs if any(old is one for one in rounds.narrow)]
     better = rounds._replace(summed=tuple(s for s, _ in both), narrow=tuple(s for s, _ in narrow)).at(rounds.c)
     return Model(z, weight, np.array([v for _, v in narrow]), better)
 
@@ -121,16 +119,12 @@ def tied(curvature: Array, by: Array, leaning: Array, kept: float) -> Array:
     return np.asarray(np.outer(by, leaning) * min(1.0, (1.0 - kept) / max(taken, 1e-12)))
 
 
-class Bent(NamedTuple):
-    """Scores of rounds at an estimate, by the model, beyond their slopes at rounds' states: Equation (64)."""
+def bent(model: Model, theta: Array, scale: float) -> tuple[Array, Array, Array]:
+    """Scores of rounds at an estimate, by the model, beyond their slopes at rounds' states: Equation (64).
 
-    more: Array  # Shape (rounds, d)
-    slopes: Array  # Changes of their slopes by θ until there, shape (rounds, d, d)
-    by: Array  # And by γ, shape (rounds, d)
-
-
-def bent(model: Model, theta: Array, scale: float) -> Bent:
-    """Bend until an estimate, or as far towards it as a threshold and a factor 1.5 of the last state's parameter."""
+    Shape (rounds, d); with changes of their slopes by θ until there, shape (rounds, d, d), and by γ, (rounds, d). The
+    way ends at a threshold and a factor 1.5 of the last state's parameter.
+    """
     rounds, reference, out = model.rounds, model.rounds.plan.rules.scoring.reference, []
     last, shape, filled, rate = rounds.last, rounds.plan.rules.shape, rounds.progress.filled, rounds.plan.rate
     far = float(np.linalg.norm(theta - last.theta)) / last.threshold(rounds.plan.rules)
@@ -149,16 +143,17 @@ def bent(model: Model, theta: Array, scale: float) -> Bent:
         wide, wider = ((mean(v, r * (1.0 + STEP)) - mean(v, r * (1.0 - STEP))) / (2.0 * STEP) for v, r in ends)
         more = mean(there, scale) - first * (there - here) - wide * (scale / at - 1.0)
         out.append((more @ model.z, (model.z.T * (then - first)) @ model.z, (wider - wide * scale / at) @ model.z))
-    return Bent(*(np.array(one) for one in zip(*out, strict=True)))
+    more, slopes, by = (np.array(one) for one in zip(*out, strict=True))
+    return more, slopes, by
 
 
 def added(model: Model, curvature: Array, weights: Array, scale: float) -> Callable[[Array], tuple[Array, Array]]:
     """Scores at an estimate beside those on the slope A, less its change times that, and the slope, half of A kept."""
 
     def at(theta: Array) -> tuple[Array, Array]:
-        found, root = bent(model, theta, scale), np.linalg.cholesky(curvature)
-        back = np.linalg.solve(root, np.linalg.solve(root, np.einsum("k,kij->ij", weights, found.slopes)).T)
+        (more, slopes, _), root = bent(model, theta, scale), np.linalg.cholesky(curvature)
+        back = np.linalg.solve(root, np.linalg.solve(root, np.einsum("k,kij->ij", weights, slopes)).T)
         change = root @ floored(back, -0.5) @ root.T
-        return found.more - change @ theta, curvature + change
+        return more - change @ theta, curvature + change
 
     return at

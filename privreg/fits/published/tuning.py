@@ -66,7 +66,7 @@ def resolve(asked: FitOptions, methods: tuple[Method, ...], spec: ModelSpec, row
             how,
             batch=batch,
             curvature_share=share,
-            weakest=_weakest(family, weights, spec.probe),
+            weakest=_weakest(family, weights, spec.units.probe_inside(spec.design.probe)),
             blocks=spec.blocks,
             cut=layout if any(m.blocks for m in methods) else None,
         ),

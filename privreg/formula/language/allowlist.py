@@ -43,6 +43,11 @@ _ALLOWED = (
     "marked with pr.rowwise(f)."
 )
 _FIXES: Final = by_name(WORDS["formulas"]["fixes"])
+_WORDS: Final = {
+    "Subscript": "picking rows with [ ]",
+    "BoolOp": "'and' / 'or' (write (a > 1) & (b > 1))",
+    "UnaryOp": "'not' (write ~(a > 1))",
+}
 
 
 @dataclass
@@ -72,15 +77,14 @@ class Walker:
 
     def top(self, node: ast.expr) -> None:
         """Walk the whole factor: a column, C(), a spline, or a numeric expression."""
-        name = self._column_name(node)
+        name, called = self._column_name(node), isinstance(node, ast.Call) and getattr(node.func, "id", None)
+        self.is_plain = name is not None or called == "C"
         if name is not None:
-            self.is_plain = True
             self._column(name, "any")
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "C":
-            self.is_plain = True
+        elif isinstance(node, ast.Call) and called == "C":
             self._factor(node)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in SPLINES:
-            self._spline(node, node.func.id)
+        elif isinstance(node, ast.Call) and called in SPLINES:
+            self._spline(node, str(called))
         else:
             self._number(node)
 
@@ -113,38 +117,25 @@ class Walker:
                 self._refuse(f"the attribute .{node.attr}", node.attr, explained(self.code))
         elif isinstance(node, ast.Call):
             self._call(node)
-        elif isinstance(node, ast.Subscript):
-            self._refuse("picking rows with [ ]")
-        elif isinstance(node, ast.BoolOp):
-            self._refuse("'and' / 'or' (write (a > 1) & (b > 1))")
-        elif isinstance(node, ast.UnaryOp):
-            self._refuse("'not' (write ~(a > 1))")
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitXor):
             self._mend("a power", f"write I({ast.unparse(node.left)}**{ast.unparse(node.right)})")
         else:
-            self._refuse(f"a Python {type(node).__name__}", fix=explained(self.code))
+            kind = type(node).__name__
+            self._refuse(_WORDS.get(kind, f"a Python {kind}"), fix=None if kind in _WORDS else explained(self.code))
 
     def _column_name(self, node: ast.expr) -> str | None:
-        if isinstance(node, ast.Name):
-            return self._bare(node.id)
         name = column_name(node)
         if name is None and isinstance(node, ast.Call) and ast.unparse(node.func) == "Q":
             self._refuse('Q() of anything but one column name in quotes, as in Q("my column"),')
-        return name
-
-    def _bare(self, name: str) -> str:
+        if name is None or not isinstance(node, ast.Name):
+            return name
         if name.startswith("__"):
             self._refuse(f"the name {name!r}")
-        if name in {"Intercept", "_cons"}:
-            raise FormulaError(
-                f"{name!r} is no column here: a formula has an intercept unless it says 0, and 'y ~ 1' has that alone. "
-                f'A column that is called so is Q("{name}").'
-            )
-        if name in RESERVED or name in self.functions:
-            raise FormulaError(
-                f"formula term {self.code!r}: {name!r} is the name of a function here. "
-                f'If it is a column, write Q("{name}").'
-            )
+        if name in RESERVED or name in self.functions or name in {"Intercept", "_cons"}:
+            is_ = "is the name of a function here"
+            if name in {"Intercept", "_cons"}:
+                is_ = "is no column here: a formula has an intercept unless it says 0, and 'y ~ 1' has that alone"
+            raise FormulaError(f'formula term {self.code!r}: {name!r} {is_}. If it is a column, write Q("{name}").')
         return name
 
     def _column(self, name: str, want: str) -> None:
@@ -165,7 +156,7 @@ class Walker:
         if want == "factor" and name not in self.schema.levels:
             raise SchemaError(
                 f"formula term {self.code!r} uses {name!r} as a factor, which needs its levels. Give "
-                f"levels={{{name!r}: [...]}} in place of bounds{', or ' + _LEAK_LEVELS if self.reports else ''}."
+                f"levels={{{name!r}: [...]}} in place of bounds" + ', or allow_leak=("levels",).' * self.reports
             )
 
     def _constant(self, node: ast.Constant) -> None:
@@ -175,10 +166,9 @@ class Walker:
         self.constants.append(float(node.value))
 
     def _compare(self, node: ast.Compare) -> None:
-        if len(node.ops) != 1:
-            self._refuse("a chained comparison (write (18 < age) & (age < 30))")
-        if not isinstance(node.ops[0], tuple(COMPARISONS)):
-            self._refuse("'in' or 'is'")
+        if len(node.ops) != 1 or not isinstance(node.ops[0], tuple(COMPARISONS)):
+            several = "a chained comparison (write (18 < age) & (age < 30))"
+            self._refuse(several if len(node.ops) != 1 else "'in' or 'is'")
         left, right = node.left, node.comparators[0]
         if isinstance(left, ast.Constant):
             left, right = right, left
@@ -201,30 +191,25 @@ class Walker:
                 f"declared are {list(self.schema.levels[name])!r}."
             )
 
-    def _foreign(self, node: ast.Call, why: str, key: str = "") -> NoReturn:
+    def _foreign(self, node: ast.Call, name: str) -> NoReturn:
         """Refuse a call, by its name here if it has one."""
         fix = spelt_here(node, _ARGUMENTS)
         if fix is not None:
             self._mend(f"{ast.unparse(node.func)}()", fix)
-        self._refuse(why, key)
+        self._refuse(f"calling {ast.unparse(node.func)}()", name)
 
     def _call(self, node: ast.Call) -> None:
         func = node.func
         if isinstance(func, ast.Attribute):
             module = func.value.id if isinstance(func.value, ast.Name) else ""
-            if module in ("np", "numpy") and func.attr in NUMPY_FUNCTIONS:
-                if func.attr == "round" and len(node.args) == 2:
-                    places = node.args[1]
-                    if isinstance(places, ast.UnaryOp) and isinstance(places.op, ast.USub):
-                        places = places.operand
-                    if not (
-                        isinstance(places, ast.Constant) and type(places.value) is int and places.value <= MOST_PLACES
-                    ):
-                        fix = f"give whole decimals from -{MOST_PLACES} to {MOST_PLACES}, as in np.round(x, 1)"
-                        self._mend("this rounding", fix)
-                self._arguments(node, f"{module}.{func.attr}()", *_ARGUMENTS[func.attr])
-            else:
-                self._foreign(node, f"calling {ast.unparse(func)}()", func.attr)
+            if module not in ("np", "numpy") or func.attr not in NUMPY_FUNCTIONS:
+                self._foreign(node, func.attr)
+            if func.attr == "round" and len(node.args) == 2:
+                places = _unsigned(node.args[1])
+                if not (isinstance(places, ast.Constant) and type(places.value) is int and places.value <= MOST_PLACES):
+                    fix = f"give whole decimals from -{MOST_PLACES} to {MOST_PLACES}, as in np.round(x, 1)"
+                    self._mend("this rounding", fix)
+            self._arguments(node, f"{module}.{func.attr}()", *_ARGUMENTS[func.attr])
         elif not isinstance(func, ast.Name):
             self._refuse("calling something that is not a plain name")
         elif func.id == "I":
@@ -235,7 +220,7 @@ class Walker:
         elif func.id == "C" or func.id in SPLINES:
             self._refuse(f"{func.id}() inside another expression (let it stand alone or in a product a:b)")
         else:
-            self._foreign(node, f"calling {func.id}()", func.id)
+            self._foreign(node, func.id)
 
     def _arguments(self, node: ast.Call, what: str, low: int, high: int, kind: str = "number") -> None:
         if node.keywords:
@@ -253,9 +238,7 @@ class Walker:
         extra = list(node.args[1:])
         for word in node.keywords:
             if word.arg == "levels":
-                raise FormulaError(
-                    f"formula term {self.code!r}: declare the levels in the model's levels=, not inside C()."
-                )
+                self._mend("the argument levels=", "declare the levels in the model's levels=, not inside C()")
             if word.arg in {"ref", "base", "reference"}:
                 fix = f"C({ast.unparse(node.args[0]) if node.args else 'x'}, Treatment({ast.unparse(word.value)}))"
                 self._mend(f"the argument {word.arg}=", f"write {fix}, or name that level first in levels=")
@@ -290,35 +273,30 @@ class Walker:
                 self._refuse(f"this argument of {func.id}()")
 
     def _spline(self, node: ast.Call, what: str) -> None:
-        given = {word.arg: word.value for word in node.keywords}
+        given = {str(word.arg): word.value for word in node.keywords}
         known = ["knots", "lower_bound", "upper_bound", *(["degree", "include_intercept"] if what == "bs" else [])]
-        needed = set(known[:3])
-        full = f"{what}(x, knots=[...], lower_bound=..., upper_bound=...)"
         learns = len(node.args) > 1 or "df" in given or "knots" not in given
-        if learns or not needed <= set(given):
+        if learns or not set(known[:3]) <= set(given):
             taken = "place knots" if learns else "take its bounds"
+            full = f"{what}(x, knots=[...], lower_bound=..., upper_bound=...)"
             self._refuse(f"{what}() that would {taken} by the data (write {full} with numbers)")
         if "constraints" in given:
             self._refuse(f"{what}() with constraints=, which would centre it by the data,")
         unknown = [word for word in given if word not in known]
         if unknown or not node.args:
-            got = f"no argument {unknown[0] or '**'}=" if unknown else "no column"
+            got = f"no argument {unknown[0]}=" if unknown else "no column"
             takes = f"it takes a column and {', '.join(f'{word}=' for word in known)}"
             if "extrapolation" in unknown:
                 takes += "; values are clamped to the column's declared bounds, which must be within the spline's"
             raise FormulaError(f"formula term {self.code!r}: {what}() has {got} here; {takes}.")
         self._number(node.args[0])
         for word, value in given.items():
-            if word == "knots":
-                self._literal(value, "knots", several=True)
-            elif word == "include_intercept":
-                if not (isinstance(value, ast.Constant) and isinstance(value.value, bool)):
-                    self._refuse("include_intercept other than True or False")
-            else:
-                self._literal(value, str(word))
-        numbers = {str(word): ast.literal_eval(value) for word, value in given.items()}
-        wrong = problem(what, numbers)
-        if wrong is not None:
+            if word != "include_intercept":
+                self._literal(value, word, several=word == "knots")
+            elif not (isinstance(value, ast.Constant) and isinstance(value.value, bool)):
+                self._refuse("include_intercept other than True or False")
+        numbers = {word: ast.literal_eval(value) for word, value in given.items()}
+        if wrong := problem(what, numbers):
             raise FormulaError(f"formula term {self.code!r}: {what}() has {wrong}.")
         self.width = len(numbers["knots"]) + int(numbers.get("degree", 3)) + 1
 
@@ -330,13 +308,14 @@ class Walker:
             for item in node.elts:
                 self._literal(item, what)
             return
-        inner = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else node
+        inner = _unsigned(node)
         if not (isinstance(inner, ast.Constant) and type(inner.value) in (int, float)):
             self._refuse(f"{what} that is not written as a number")
         self._constant(inner)
 
 
-_LEAK_LEVELS: Final = 'allow_leak=("levels",)'
+def _unsigned(node: ast.expr) -> ast.expr:
+    return node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else node
 
 
 def column_name(node: ast.expr) -> str | None:
@@ -371,21 +350,18 @@ def check_levels(response: str, schema: Schema, error: type[PrivregError] = Sche
 
     How many there are isn't said: with ``allow_leak=("levels",)`` they come from the rows.
     """
+    of, levels = f"the response {response!r}", f"levels={{{response!r}: [...]}}"
     if schema.is_declared_number(response):
         raise error(
-            f"the response {response!r} is declared as a number, but this family models levels; give "
-            f"levels={{{response!r}: [...]}} in place of bounds or moments, or choose a family for numbers."
+            f"{of} is declared as a number, but this family models levels; give {levels} in place of bounds or "
+            "moments, or choose a family for numbers."
         )
     if response not in schema.levels:
-        raise SchemaError(
-            f"the response {response!r} has no declared levels, and this family models levels; give "
-            f"levels={{{response!r}: [...]}} with all of them, in order."
-        )
+        raise SchemaError(f"{of} has no declared levels, which this family models; give {levels}, all in order.")
     if len(schema.levels[response]) > MOST_LEVELS:
         raise SchemaError(
-            f"the response {response!r} has more than {MOST_LEVELS} levels, the most such a family takes; join rare "
-            f"levels before fitting, or declare it as a number, bounds={{{response!r}: (low, high)}}, for a family of "
-            "numbers."
+            f"{of} has more than {MOST_LEVELS} levels, the most such a family takes; join rare levels before fitting, "
+            f"or declare it as a number, bounds={{{response!r}: (low, high)}}, for a family of numbers."
         )
 
 
@@ -408,14 +384,14 @@ def check_added(offset: str | None, exposure: str | None, schema: Schema) -> Non
     if offset is not None and not schema.is_declared_number(offset):
         why = 'An offset must be declared with scaling="private" too: its scale is not learned.'
         raise SchemaError(f"offset={offset!r}: {undeclared(offset, schema, learnable=False)} {why}")
-    if exposure is None:
+    if exposure is None or schema.bounds.get(exposure, (0.0,))[0] > 0.0:
         return
-    fix = f"give bounds={{{exposure!r}: (low, high)}} with 0 < low, so that its logarithm has a range."
+    wrong = "must be declared with positive bounds (its scale is not learned)"
     if exposure in schema.levels:
-        raise SchemaError(f"exposure={exposure!r} must be a numeric column, but levels= declares it; {fix}")
-    if exposure not in schema.bounds:
-        why = "moments alone don't bound it" if exposure in schema.moments else "its scale is not learned"
-        raise SchemaError(f"exposure={exposure!r} must be declared with positive bounds ({why}); {fix}")
-    low, high = schema.bounds[exposure]
-    if not low > 0:
-        raise SchemaError(f"exposure={exposure!r} is declared from {low:g} to {high:g}; {fix}")
+        wrong = "must be a numeric column, but levels= declares it"
+    elif exposure in schema.bounds:
+        wrong = "is declared from {:g} to {:g}".format(*schema.bounds[exposure])
+    elif exposure in schema.moments:
+        wrong = "must be declared with positive bounds (moments alone don't bound it)"
+    fix = f"give bounds={{{exposure!r}: (low, high)}} with 0 < low, so that its logarithm has a range"
+    raise SchemaError(f"exposure={exposure!r} {wrong}; {fix}.")

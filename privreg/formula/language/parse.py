@@ -36,7 +36,6 @@ NESTED: Final = 250  # Operators inside each other, at most, as a - b - c has tw
 
 
 def _too_large(formula: str, what: str) -> NoReturn:
-    """Refuse a formula for its size."""
     fix = "leave terms out, or give the design as arrays, PrivateOnlineRegression(endog, exog, ...)"
     raise FormulaError(f"the formula {shown(formula)} has more than {what}; {fix}.")
 
@@ -56,12 +55,10 @@ def refuse_deep(tree: ast.expr, code: str) -> None:
     level: list[ast.AST] = [tree]
     for _ in range(DEEPEST):
         level = [c for n in level for c in ast.iter_child_nodes(n) if isinstance(c, ast.expr | ast.keyword)]
-    if level:
-        much = f"more than {DEEPEST} parts inside each other"
+    whole = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, int)]
+    if level or any(value.bit_length() >= 1024 for value in whole):
+        much = f"more than {DEEPEST} parts inside each other" if level else "a number beyond all doubles"
         raise FormulaError(f"the term {shown(code)} has {much}; compute the column before.")
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value.bit_length() >= 1024:
-            raise FormulaError(f"the term {shown(code)} has a number beyond all doubles; change the unit.")
 
 
 @lru_cache(maxsize=64)  # a model's formula is read four times
@@ -173,11 +170,10 @@ def check_formula(
     try:
         return _check(formula, schema, functions, kind, reports=reports)
     except SchemaError as e:
-        message, others = str(e), []
-        with suppress(PrivregError):
+        with suppress(PrivregError):  # the first column at fault is explained, the rest are named
             others = read_formula(formula, functions).undeclared(schema, kind)[1:]
-    # The first column at fault is explained, the rest are named, so that one round of declaring is enough.
-    raise SchemaError(f"{message} Also undeclared: {', '.join(map(repr, others))}." if others else message)
+            e.args = (f"{e} Also undeclared: {', '.join(map(repr, others))}." if others else str(e),)
+        raise
 
 
 def read_formula(formula: str, functions: Mapping[str, Rowwise]) -> ParsedFormula:
@@ -206,8 +202,7 @@ def refuse_other(formula: object) -> None:
     """Refuse a formula that is no string."""
     if not isinstance(formula, str):
         raise FormulaError(
-            f"the formula must be a string such as 'y ~ x', got {type(formula).__name__}; the formula comes first and "
-            "the data second."
+            f"the formula must be a string such as 'y ~ x', got {type(formula).__name__}; data come second."
         )
 
 
@@ -298,7 +293,12 @@ def _check(
         walker.top(tree)
         if not walker.columns:
             raise FormulaError(f"the term {code!r} names no column; the intercept is written 1.")
-        _refuse_infinite(tree, code)
+        for node in ast.walk(tree):  # a part without columns that is no finite number: a row that meets it would show
+            parts = ast.BinOp | ast.UnaryOp | ast.Call | ast.Constant
+            known = constant_value(node) if isinstance(node, parts) else None
+            if known is not None and not np.all(np.abs(known) <= LARGEST):
+                wrong = f"{ast.unparse(node)} is not a finite number; write one, and none beyond 2^60"
+                raise FormulaError(f"formula term {code!r}: {wrong}.")
         return walker
 
     code = response[0].code
@@ -348,14 +348,3 @@ def constant_value(node: ast.expr) -> Any:
             return eval(compile(ast.Expression(node), "term", "eval"), dict(_NUMPY))
     except Exception:  # a division by zero, say
         return np.nan
-
-
-def _refuse_infinite(tree: ast.expr, code: str) -> None:
-    """Refuse a part without columns that is no finite number, such as np.log(-1): a row that meets it would show."""
-    for node in ast.walk(tree):
-        known = constant_value(node) if isinstance(node, ast.BinOp | ast.UnaryOp | ast.Call | ast.Constant) else None
-        if known is not None and not np.all(np.abs(known) <= LARGEST):
-            much = (
-                "beyond 2^60; change the unit" if np.all(np.abs(known) < np.inf) else "not a finite number; write one"
-            )
-            raise FormulaError(f"formula term {code!r}: {ast.unparse(node)} is {much}.")

@@ -108,18 +108,15 @@ def _fails(fill: Callable[[slice], None], rows: slice) -> bool:
 def rowwise(function: Callable[..., Any]) -> Rowwise:
     """Mark a function as row by row, so that a formula may call it.
 
+    It is called with at most 4096 rows at a time, in lengths that are powers of two. With each of them it is checked on
+    public rows before data are read, and twice on the same rows; a function that keeps count of its calls, or waits for
+    certain values, may pass all the same: that it doesn't is the author's word.
+
     Parameters
     ----------
     function : callable
         Takes NumPy arrays of equal length, returns an array of that length (or one row of several
         numbers for each). Its value for a row may depend on that row only, and on nothing kept from other calls.
-
-    Returns
-    -------
-    Rowwise
-        It calls the function with at most 4096 rows at a time, in lengths that are powers of two. With each of them it
-        is checked on public rows before data are read, and twice on the same rows; a function that keeps count of its
-        calls, or waits for certain values, may pass all the same: that it doesn't is the author's word.
 
     Examples
     --------

@@ -25,13 +25,6 @@ def spelt_here(node: ast.Call, functions: Mapping[str, tuple[int, int]]) -> str 
     """Advice on a call that has another name here; None if nothing here does the same.
 
     `functions` are NumPy's that a formula may call, with the least and the largest number of their arguments.
-
-    Examples
-    --------
-    >>> def spelt(code):
-    ...     return spelt_here(ast.parse(code, mode="eval").body, {"log": (1, 1)})
-    >>> spelt("log(age)"), spelt("offset(bmi)"), spelt("shift(age)")
-    ('write np.log(age)', "leave it out of the formula and give offset='bmi' beside it", None)
     """
     func, args = node.func, [ast.unparse(a) for a in node.args]
     if isinstance(func, ast.Attribute):
@@ -44,36 +37,24 @@ def spelt_here(node: ast.Call, functions: Mapping[str, tuple[int, int]]) -> str 
         name = func.id
     else:
         return None
-    x = args[0] if args else "x"
     known = _SAME.get(name, name)
     if known in functions:
         low, high = functions[known]
         fits = low <= len(args) <= high and not node.keywords
         return f"write np.{known}({', '.join(args if fits else 'xyz'[:low])})"
-    if name in _CALLS:
-        return _CALLS[name].format(x)
-    if name == "relevel":
-        named = {word.arg: ast.unparse(word.value) for word in node.keywords}
-        reference = named.get("ref", args[1] if len(args) > 1 else "'level'")
-        return f"write C({x}, Treatment({reference})), or name that level first in levels="
-    if name in {"offset", "exposure"}:
-        column = logged(x)
-        if column is not None:
-            return f"leave it out of the formula and give exposure={column!r} beside it, whose logarithm is added"
-        return f"leave it out of the formula and give {name}={x if x.isidentifier() else 'column'!r} beside it"
-    if name == "pow":
-        return f"write I({x}**{args[1] if len(args) > 1 else 2})"
-    return f"write {':'.join(args)}" if name == "interaction" and args else None
+    x, second = (*args, *(ast.unparse(word.value) for word in node.keywords), *("x", "'level'")[len(args) :])[:2]
+    if name in {"offset", "exposure"} and (column := logged(x)) is not None:
+        return f"leave it out of the formula and give exposure={column!r} beside it, whose logarithm is added"
+    text = _CALLS.get(name)
+    return None if text is None else text.format(x, second, x if x.isidentifier() else "column")
 
 
 def contrast_here(node: ast.expr) -> str | None:
     """Our name of a contrast: of R's ``contr.sum``, or of one in quotes; None if it is no such thing."""
-    node = node.func if isinstance(node, ast.Call) else node
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-        return _CONTRASTS.get(node.attr.lower())
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return _CONTRASTS.get(re.sub(r"^contr\.", "", node.value.lower()))
-    return _CONTRASTS.get(node.id.lower()) if isinstance(node, ast.Name) else None
+    match node.func if isinstance(node, ast.Call) else node:
+        case ast.Attribute(ast.Name(), name) | ast.Constant(str(name)) | ast.Name(name):
+            return _CONTRASTS.get(name.lower().removeprefix("contr."))
+    return None
 
 
 _QUOTED: Final = re.compile(r"""'[^']*'|"[^"]*\"""")
@@ -131,11 +112,6 @@ def as_labelled(asked: Any, labels: Collection[Any] | None) -> Any:
     Python reads names in their normal form NFKC, in which a micro sign is the Greek letter. In a formula a column that
     is written otherwise is put into Q(), where names are taken as they are; its levels are in the form NFC.
     Raises DataError if two columns have one name to Python.
-
-    Examples
-    --------
-    >>> as_labelled("y ~ \u00b5x + n", ["y", "\u00b5x", "n"]) == "y ~ Q('\u00b5x') + n"
-    True
     """
     known = labels or ()
     if isinstance(asked, Mapping):
@@ -159,8 +135,7 @@ def schema_labelled(schema: Any, labels: Collection[Any] | None) -> Any:
         return schema
     base = schema if isinstance(schema, Schema) else Schema.from_file(schema)
     base.refuse_leaked()
-    given = base.bounds_as_given(), base.levels, base.moments_as_given()
-    return Schema.declare(*(as_labelled(one, labels) for one in given))
+    return Schema.declare(*(as_labelled(one, labels) for one in base.as_given()))
 
 
 def label_of(name: Any, labels: Collection[Any] | None) -> Any:
@@ -177,15 +152,13 @@ def label_of(name: Any, labels: Collection[Any] | None) -> Any:
 
 def refuse_arrays(**columns: Any) -> None:
     """Refuse arrays, and the logarithm of a column, where a formula wants the names of columns."""
-    for option, name in columns.items():
-        if name is not None and not isinstance(name, str):
+    for option, name in ((option, name) for option, name in columns.items() if name is not None):
+        if not isinstance(name, str):
             raise OptionError(
                 f"{option} must be the name of a column when the model is given by a formula, as in {option}='years', "
-                f"got {type(name).__name__}; an array goes with arrays, PrivateOnlineRegression(endog, exog, "
-                f"{option}=...)."
+                f"got {type(name).__name__}; an array goes with PrivateOnlineRegression(endog, exog, {option}=...)."
             )
-        column = None if name is None else logged(name)
-        if column is not None:
+        if (column := logged(name)) is not None:
             raise OptionError(
                 f"{option}={name!r} must be the name of a column; exposure={column!r} adds the logarithm of it."
             )

@@ -16,21 +16,10 @@ the authority: names, contrasts and refusals are its own, and a tree is what its
 ``["cr", a, knots, values, curvatures]``       the cubic spline with these values and second derivatives at its knots
 =============================================  ===================================================================
 
-Knots, values and curvatures are lists of hex floats. A spline beyond its outermost knots is not finite. A record in
-which a column that the design uses is missing, or a column of the design is not finite, has nothing to report.
-
-For evaluation in this process alone there are more, which compute what patsy does to the last bit. `Trees` never holds
-them; some NumPy functions are written out there, and the last digits differ.
-
-=============================================  ===================================================================
-``["numpy", name, a, ...]``                    an elementwise NumPy function
-``["python", name, a, ...]``                   one of Python's operators, where NumPy doesn't compute it with doubles
-``["as", type, a]``                            "int" or "bool": with which type it is computed
-``["cc", a, knots, values, curvatures]``       "cr" that goes around beyond its knots, in rows for prediction
-``["call", name, a, ...]``                     a function marked with ``pr.rowwise``; a number may be an argument
-``["labels", name]``                           a factor's levels themselves, as such a function takes them
-``["item", a, i]``                             column i of a function that gives several
-=============================================  ===================================================================
+Lists of numbers are of hex floats; a spline beyond its outermost knots is not finite. In this process alone there are
+more, which compute what patsy does to the last bit: "numpy" and "python" with the name of a function or an operator,
+"as" with a type, "cc", a "cr" that goes around, "call" of a function marked with ``pr.rowwise``, "labels" of a factor
+as it takes them, and "item", a column of several that it gives. `Trees` never holds these.
 """
 
 from __future__ import annotations
@@ -73,10 +62,6 @@ class FactorColumn(NamedTuple):
     most: float = math.inf  # The largest size of what is no decimal
 
 
-def _truth(tree: Tree) -> FactorColumn:
-    return FactorColumn(tree, "bool", 1.0)
-
-
 _INSTEAD: Final = (
     " Write it with arithmetic, comparisons, np.log, np.log1p, np.exp, np.sqrt, np.abs, np.round, np.where, "
     "np.minimum, np.maximum, C(), bs() or cr()."
@@ -87,32 +72,27 @@ def compile_trees(design: Any) -> Trees:
     """Expressions of each column of a design, of its response and of its offset, for devices.
     Raises FormulaError if a term is not made of a device's operations; the message names it.
     """
-    schema, offset = design.schema, None
-    if design.offset is not None:
-        offset = ["col", design.offset]
-    if design.exposure is not None:
-        log = ["log", ["col", design.exposure]]
-        offset = log if offset is None else ["add", offset, log]
-    if design.formula is None:
-        exog = tuple(tree for part in design.encoder.parts for tree in part.trees)
+    schema, parsed, info = design.schema, design.parsed, design.info
+    added = [["col", design.offset]] * (design.offset is not None)
+    added += [["log", ["col", design.exposure]]] * (design.exposure is not None)
+    offset = None if not added else added[0] if len(added) == 1 else ["add", *added]
+    if parsed is None:
+        exog = tuple(tree for part in design.terms for tree in part.trees)
         return Trees(_response(design, ["col", design.endog_name], bare=True), exog, offset)
-    made: list[Tree] = [[]] * len(design.info.column_names)
-    parsed = design.parsed
+    made: list[Tree] = []
     factors = partial(read_factor, parsed=parsed, schema=schema, closed=True)
     what, instead = f"the response {parsed.response!r}", ""
     try:
         (left,) = factors(parsed.response)
-        for term, subterms in design.info.term_codings.items():
+        for term, subterms in info.term_codings.items():  # in the order of their columns
             what, instead = f"formula term {term.name()!r}", _INSTEAD
-            made[design.info.term_slices[term]] = term_trees(subterms, design.info, parsed, schema, factors)
+            made += term_trees(subterms, info, parsed, schema, factors)
     except _BeyondError as e:
-        problem = FormulaError(f"{what} can't be written for devices: {e}.{instead}")
-    else:
-        if design.cuts is not None:  # whose columns come last, and take the place of the constant
-            kept = [tree for name, tree in zip(design.info.column_names, made, strict=True) if name in design.names]
-            made = [*kept, *design.encoder.parts[-1].trees]
-        return Trees(_response(design, left.tree, bare=parsed.response in parsed.plain), tuple(made), offset)
-    raise problem
+        raise FormulaError(f"{what} can't be written for devices: {e}.{instead}") from None
+    if design.cuts is not None:  # whose columns come last, and take the place of the constant
+        kept = [tree for name, tree in zip(info.column_names, made, strict=True) if name in design.names]
+        made = [*kept, *design.terms[-1].trees]
+    return Trees(_response(design, left.tree, bare=parsed.response in parsed.plain), tuple(made), offset)
 
 
 def _response(design: Any, tree: Tree, *, bare: bool) -> Tree:
@@ -130,11 +110,12 @@ def _response(design: Any, tree: Tree, *, bare: bool) -> Tree:
     return tree
 
 
-Factors = Callable[[str], Sequence[FactorColumn]]  # Columns of a factor by its code
-
-
 def term_trees(
-    subterms: Sequence[Any], info: Any, parsed: ParsedFormula, schema: Schema, factors: Factors
+    subterms: Sequence[Any],
+    info: Any,
+    parsed: ParsedFormula,
+    schema: Schema,
+    factors: Callable[[str], Sequence[FactorColumn]],
 ) -> tuple[Tree, ...]:
     """Trees of one term of patsy's coding, a column each: products of factors, those of the first changing fastest."""
     out: list[Tree] = []
@@ -184,17 +165,18 @@ def read_factor(code: str, parsed: ParsedFormula, schema: Schema, *, closed: boo
     if column is not None:
         return [FactorColumn(["col", column])]  # of levels it is never used: their contrasts are
     reader = _Reader(schema, closed)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in SPLINES:
-        given = {str(word.arg): ast.literal_eval(word.value) for word in node.keywords}
-        of = reader.read(node.args[0])
-        if of.kind != "float" and closed:
-            raise _BeyondError(_NO_DOUBLES)
-        made = evaluate.trees(node.func.id, of.tree, given)
-        around = node.func.id == "cc" and not closed
-        return [FactorColumn(["cc", *tree[1:]] if around else tree) for tree in made]
-    return [reader.read(node)]
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in SPLINES):
+        return [reader.read(node)]
+    given = {str(word.arg): ast.literal_eval(word.value) for word in node.keywords}
+    of = reader.read(node.args[0])
+    if of.kind != "float" and closed:
+        raise _BeyondError(_NO_DOUBLES)
+    made = evaluate.trees(node.func.id, of.tree, given)
+    return [FactorColumn(["cc", *tree[1:]] if node.func.id == "cc" and not closed else tree) for tree in made]
 
 
+_SIGNS: Final[Mapping[type, str]] = {ast.Invert: "invert", ast.UAdd: "pos", ast.USub: "neg"}
+_truth: Final = partial(FactorColumn, kind="bool", most=1.0)
 _LOGICAL: Final = {f"logical_{op}": [op] for op in ("and", "or", "not")} | {"logical_xor": ["cmp", "ne"]}
 _OF_CONDITIONS: Final = {"add": "or", "mul": "and", "max": "or", "min": "and", "and": "and", "or": "or"}
 """Logical operations that NumPy's arithmetic is for two conditions."""
@@ -253,7 +235,7 @@ class _Reader:
         if isinstance(node, ast.Call):
             return self._call(node)
         if isinstance(node, ast.UnaryOp):
-            return self._sign(node.op, self.read(node.operand))
+            return self._sign(_SIGNS[type(node.op)], self.read(node.operand))
         if isinstance(node, ast.BinOp):
             left = self.read(node.left)
             if isinstance(node.op, ast.Pow) and left.kind == "float":
@@ -286,15 +268,13 @@ class _Reader:
         """The tree of a condition."""
         return value.tree if value.kind == "bool" else ["cmp", "ne", value.tree, const(0.0)]
 
-    def _sign(self, op: ast.unaryop, value: FactorColumn) -> FactorColumn:
-        if isinstance(op, ast.Invert):
-            if value.kind != "bool":
-                return self._typed("~ of what is no condition", "python", "invert", value)
+    def _sign(self, op: str, value: FactorColumn) -> FactorColumn:
+        if op == "invert" and value.kind == "bool":
             return _truth(["not", value.tree])
-        plus = isinstance(op, ast.UAdd)
-        if value.kind in {"bool", "other"}:
-            return self._typed("the sign of a condition", "python", "pos" if plus else "neg", value)
-        return value if plus else value._replace(tree=["mul", const(-1.0), value.tree])
+        if op == "invert" or value.kind in {"bool", "other"}:
+            why = "~ of what is no condition" if op == "invert" else "the sign of a condition"
+            return self._typed(why, "python", op, value)
+        return value if op == "pos" else value._replace(tree=["mul", const(-1.0), value.tree])
 
     def arithmetic(self, op: str, a: FactorColumn, b: FactorColumn) -> FactorColumn:
         """Arithmetic of two parts with the types that NumPy gives them."""
@@ -344,8 +324,8 @@ class _Reader:
             condition, a, b = given
             kind = next((k for k in ("other", "float", "int") if k in {a.kind, b.kind}), "bool")
             return FactorColumn(["where", self.truth(condition), a.tree, b.tree], kind, max(a.most, b.most))
-        if name == "negative" or name == "positive":
-            return self._sign(ast.USub() if name == "negative" else ast.UAdd(), given[0])
+        if name in {"negative", "positive"}:
+            return self._sign(name[:3], given[0])
         if name == "abs" and given[0].kind == "int":
             return given[0]._replace(tree=["abs", given[0].tree])
         power = name == "power"  # NumPy's power of doubles, whatever is raised
@@ -358,28 +338,23 @@ class _Reader:
         if name in evaluate.UNARY:
             return FactorColumn([name, *trees])
         if name in WRITTEN or (self.closed and name in CLOSED_ONLY):
-            text = (WRITTEN | CLOSED_ONLY)[name]
-            return _Reader(Schema(), self.closed, dict(zip("abc", given, strict=False))).read(
-                ast.parse(text, mode="eval").body
-            )
-        return self._typed(f"np.{name}() is not among a device's functions", "numpy", name, *given)._replace(
-            kind="float"
-        )
+            reader = _Reader(Schema(), self.closed, dict(zip("abc", given, strict=False)))
+            return reader.read(ast.parse((WRITTEN | CLOSED_ONLY)[name], mode="eval").body)
+        found = self._typed(f"np.{name}() is not among a device's functions", "numpy", name, *given)
+        return found._replace(kind="float")
 
     def _marked(self, name: str, args: Sequence[ast.expr]) -> FactorColumn:
         """A function marked with ``pr.rowwise``."""
         if self.closed:
             raise _BeyondError(f"it calls the function {name}()")
-        given: list[Any] = []
-        for arg in args:
+
+        def read(arg: ast.expr) -> Any:
             number, column = constant_value(arg), column_name(arg)
             if number is not None:
-                given.append(number)
-            elif column is not None and column in self.schema.levels:
-                given.append(["labels", column])
-            else:
-                given.append(_as_typed(self.read(arg)))
-        return FactorColumn(["call", name, *given], "other")
+                return number
+            return ["labels", column] if column in self.schema.levels else _as_typed(self.read(arg))
+
+        return FactorColumn(["call", name, *map(read, args)], "other")
 
 
 def _as_typed(value: FactorColumn) -> Tree:

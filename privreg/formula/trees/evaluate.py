@@ -244,24 +244,27 @@ class Program:
         self, rows: Mapping[str, NDArray[Any]], known: Flags | None, *, beyond: bool
     ) -> tuple[list[Any], dict[int, Flags]]:
         """Values of all parts that are needed, and rows for which a function has none, by its part."""
-        values: list[Any] = [None] * len(self._nodes)
+        values: list[Any] = []
         failed: dict[int, Flags] = {}
         with np.errstate(all="ignore"):  # a warning would reveal a value
             for k, (op, args, given, _) in enumerate(self._nodes):
                 of = [values[a] for a in args]
                 if op == "col":
-                    values[k] = rows[given]
+                    values.append(rows[given])
                 elif op == "level":
-                    values[k] = rows[given[0]] == given[1]
+                    values.append(rows[given[0]] == given[1])
                 elif op == "labels":
-                    values[k] = given[1].take(rows[given[0]])
+                    values.append(given[1].take(rows[given[0]]))
                 elif op == "call":
-                    values[k] = self._called(k, of, known, failed)
+                    made, without = self._called(k, of, known)
+                    values.append(made)
+                    failed |= {} if without is None else {k: without}
                 else:
-                    values[k] = _computed(op, given, of, beyond=beyond)
+                    values.append(_computed(op, given, of, beyond=beyond))
         return values, failed
 
-    def _called(self, k: int, of: Sequence[Any], known: Flags | None, failed: dict[int, Flags]) -> NDArray[Any]:
+    def _called(self, k: int, of: Sequence[Any], known: Flags | None) -> tuple[NDArray[Any], Flags | None]:
+        """Values of a function, and rows for which it has none, None if it has all."""
         name, places = self._nodes[k].given
         parts = iter(of)
         args = [next(parts) if place is None else place for place in places]
@@ -269,21 +272,18 @@ class Program:
             if isinstance(arg, np.ndarray):  # into which the function must not write
                 args[j] = arg.view()
                 args[j].flags.writeable = False
-        if k not in self._like:
-            made = np.asarray(self._functions[name](*args))
-            return made.astype(np.float64) if made.dtype.kind in "iuf" else made
+        function, like = self._functions[name], self._like.get(k)
+        if like is None:
+            made = np.asarray(function(*args))
+            return made.astype(np.float64) if made.dtype.kind in "iuf" else made, None
         n = next((len(a) for a in args if np.ndim(a)), None)
         if n is None:  # of public numbers alone
-            return self._like[k]
-        if known is None:
-            out, without = self._functions[name].of_records(args, n, self._like[k])
-        else:
-            out, without = np.zeros((n, *self._like[k].shape[1:]), self._like[k].dtype), ~known
-            some = [a[known] if np.ndim(a) else a for a in args]
-            out[known], without[known] = self._functions[name].of_records(some, int(known.sum()), self._like[k])
-        if without.any():
-            failed[k] = without
-        return out
+            return like, None
+        known = np.ones(n, dtype=np.bool_) if known is None else known
+        out, without = np.zeros((n, *like.shape[1:]), like.dtype), ~known
+        some = [a[known] if np.ndim(a) else a for a in args]
+        out[known], without[known] = function.of_records(some, int(known.sum()), like)
+        return out, without if without.any() else None
 
 
 def _computed(op: str, given: Any, args: Sequence[Any], *, beyond: bool) -> Any:

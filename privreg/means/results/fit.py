@@ -202,9 +202,6 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansFit
     return fit
 
 
-# --- files of earlier versions, which kept names of estimates in place of terms -----------------------------------
-
-
 def _term(column: str, low: float = 0.0, high: float = 1.0, levels: Any = (), parts: Any = (), edges: Any = ()) -> Any:
     """A term as `Term.to_json` represents it."""
     return [column, float(low), float(high), list(levels), list(parts), list(edges)]
@@ -218,7 +215,9 @@ def _classes(column: str, labels: list[str], ends: list[float], *, upper: bool =
 
 
 def _today(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A document and arrays in today's form. Raises ValueError if the arrays don't fit each other."""
+    """A document and arrays of an earlier version, with names of estimates in place of terms, in today's form.
+    Raises ValueError if the arrays don't fit each other.
+    """
     names, g = list(map(str, document["names"])), len(document["groups"])
     variables = [(str(v), list(map(str, levels))) for v, levels in document.get("variables", ())]
     if not variables:  # of version 0.1: neighbours with one name before the bracket are of a factor
@@ -266,9 +265,6 @@ def _today(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> tuple[dict
         held["moments"][1:, 0] = arrays["sds"][1:] ** 2 + (arrays["group_params"] - middles) ** 2
         held["moments"][1:, 1] = 0.0
     return {**document, "terms": terms}, held
-
-
-# --- second moments --------------------------------------------------------------------------------------
 
 
 class Seconds(NamedTuple):

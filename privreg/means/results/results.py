@@ -17,7 +17,7 @@ from privreg.means.results.fit import Correlations, MeansFit, Moved, limits, par
 from privreg.means.results.shares import Crosstab, Histogram, IndependenceTest, TableOne
 from privreg.means.results.survival import SurvivalCurves
 from privreg.means.terms import Followed, Term
-from privreg.options.unknown import all_known_arguments, needs_rows
+from privreg.options.unknown import NEEDS_ROWS, all_known_arguments
 from privreg.published.shrinking.rules import shrink
 from privreg.results.base import Results
 from privreg.results.data import Frame
@@ -285,7 +285,7 @@ class MeansResults(Results):
         return f.shaped(f.centres + f.halves * shrink((f.params - f.centres) / f.halves, sd, method))
 
     def __getattr__(self, name: str) -> Any:
-        if needs_rows(name):
+        if name in NEEDS_ROWS:
             raise NotPrivateError(f"{name!r} needs the raw rows; means have params, bse and conf_int().")
         return super().__getattr__(name)
 

@@ -227,28 +227,27 @@ class TableOne(View):
 
     def _layout(self) -> list[Part]:
         people = self.numbers.groupby("group", sort=False)["people"].first()
-        names, rows, compared = [], [], self.by is not None
+        lines, compared = list[tuple[str, list[str], str]](), self.by is not None
         for variable, part in self.numbers.groupby("variable", sort=False):
             p = part["p_value"].iloc[0]
-            test = ["" if math.isnan(p) else "<0.001" if p < 5e-4 else f"{p:.3f}"] * compared
-            number, beside = part["level"].isna().all(), "SE" if part["sd"].isna().all() else "SD"
-            names.append(f"{variable}, {f'mean ({beside})' if number else 'n (%)'}")
-            rows.append([*(_described(part) if number else [""] * len(people)), *test])
-            for level, line in part.groupby("level", sort=False):
-                names.append(f"  {level}")
-                rows.append([*_described(line), *[""] * compared])
+            test = "" if math.isnan(p) else "<0.001" if p < 5e-4 else f"{p:.3f}"
+            if part["level"].isna().all():
+                beside = "SE" if part["sd"].isna().all() else "SD"
+                lines.append((f"{variable}, mean ({beside})", _described(part), test))
+            else:
+                lines.append((f"{variable}, n (%)", [""] * len(people), test))
+            lines += [(f"  {level}", _described(line), "") for level, line in part.groupby("level", sort=False)]
             if part["missing"].notna().any():
                 lost = part.drop_duplicates("group")
-                names.append("  missing")
-                rows.append([*_counts(lost["missing"], lost["missing"] / lost["people"]), *[""] * compared])
-        head, last = [*people.index, *["p-value"] * compared], [*(f"{n:,}" for n in people), *[""] * compared]
+                lines.append(("  missing", _counts(lost["missing"], lost["missing"] / lost["people"]), ""))
+        rows = [[*shown, *[test] * compared] for _, shown, test in lines]
+        facts = [("People", [*(f"{n:,}" for n in people), *[""] * compared])]
         title = "Characteristics of people" + (f" by {self.by}" if compared else "")
-        below = (
-            "Estimates carry noise; n is the share times the people who have a value, and 0 if noise makes it less.\n"
-        )
-        below += "p-values: Wald's tests that subgroups are alike, noise accounted for.\n" * compared
-        below += f"Privacy: {self.guarantee}" + ("; each person is in one subgroup." if compared else ".")
-        return [Table(names, head, rows, title, facts=[("People", last)]), Paragraph(below), *noted(self.notes)]
+        below = "Estimates carry noise; n is the share times the people who have a value, and 0 if noise makes it less."
+        below += "\np-values: Wald's tests that subgroups are alike, noise accounted for." * compared
+        below += f"\nPrivacy: {self.guarantee}" + ("; each person is in one subgroup." if compared else ".")
+        names, head = [name for name, *_ in lines], [*people.index, *["p-value"] * compared]
+        return [Table(names, head, rows, title, facts=facts), Paragraph(below), *noted(self.notes)]
 
 
 def _described(line: pd.DataFrame) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -17,15 +17,13 @@ from privreg.collector.levels import BIAS, SURE
 from privreg.errors import OptionError, choose, interval_level, real, shown
 from privreg.means.collector import FEW
 from privreg.means.results.fit import ChiSquareTest, Moved, Shares, limits
-from privreg.means.terms import MOST_COORDINATES, Followed
+from privreg.means.terms import Followed
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame
 from privreg.results.plots import style
+from privreg.results.plots.style import Axes
 from privreg.tables import Paragraph, Part, Table, cells, marked, noted, plain
 from privreg.tables.diagnostics import Diagnostic, note, reliable
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _POINTS, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 NODES: Final = 0.5 * (_POINTS + 1.0), 0.5 * _WEIGHTS  # Gauss and Legendre's points in (0, 1), and weights
@@ -41,26 +39,18 @@ ROUNDED: Final = (
 class LogRankTest(ChiSquareTest):
     """Test that groups, one more than `df`, have the same survival curve. Made by :meth:`SurvivalCurves.test`.
 
-    Notes
-    -----
-    Of U_g = Σ_j w_j (d_gj − n_gj d_j/n_j) with n at risk and d events, the statistic is U'V⁻¹U. V is the hypergeometric
+    Of U_g = Σ_j (d_gj − n_gj d_j/n_j) with n at risk and d events, the statistic is U'V⁻¹U. V is the hypergeometric
     variance of Mantel and Haenszel, plus what noise adds: J N J', N the noise's covariance of the shares and J the
     derivatives of U. χ² is the limit for many people.
     """
 
-    weights: str
     frame: pd.DataFrame  # Observed and expected events by group
-
-    @property
-    def words(self) -> str:
-        """The test in one line."""
-        return f"{'log-rank' if self.weights == 'logrank' else 'Wilcoxon (Gehan)'} {super().words}"
 
     def _layout(self) -> list[Part]:
         rows = [[f"{o:.1f}", f"{e:.1f}"] for o, e in np.maximum(self.frame.to_numpy(), 0.0)]
         shown = Table(self.frame.index.tolist(), ("observed", "expected"), rows, f"Events by {plain(self.of)}")
         below = [Paragraph(NONE_BELOW)] * bool((self.frame < 0.0).any(axis=None))
-        return [shown, Paragraph(f"Noise accounted for: {self.words}"), *below, *noted(self.notes)]
+        return [shown, Paragraph(f"Noise accounted for: log-rank {self.words}"), *below, *noted(self.notes)]
 
 
 @all_known_arguments
@@ -82,24 +72,9 @@ class SurvivalCurves(Shares):
     @property
     def shares(self) -> Array:
         """Shares by group, class of entry, class of time, event, censoring first; shape (g, e, J + 1, 1 + k)."""
-        return self.estimates.reshape(self.term.shape)
-
-    @cached_property
-    def notes(self) -> tuple[Diagnostic, ...]:
-        """Whatever takes back some point, in place of notes on single cells."""
-        few, unsure, wide = (np.flatnonzero(points) for points in (self._few(), self._unsure(), self._wide()))
-        marks = [note("answers.events", few)] * bool(few.size) + [note("answers.risk", unsure)] * bool(unsure.size)
-        groups, _, _, events = self.term.shape
-        many = math.isqrt(1 + 4 * ((MOST_COORDINATES - 1) // (groups * events)))  # of (cuts + 2)(cuts + 1) cells
-        most = f", {(many - 3) // 2} at most with late entry" if self.term.entry is not None else ""
-        marks += [note("between", wide, most=most)] * bool(wide.size)
-        if not self.life:  # a life table of the same shares takes times as spread
-            table = replace(self, life=True)._survival(self.shares)
-            far = np.nanmax(np.abs(table - self._curves.values) / self._curves.errors, initial=0.0)
-            marks += [note("rounded", far=float(far))] * bool(far > BIAS)
-        return (*(Diagnostic(n.code, n) for n in self.doubts if n.code != "answers"), *marks)
-
-    # --- numbers of shares -------------------------------------------------------------------------------
+        entry = () if self.term.entry is None else self.term.entry.levels
+        shape = len(self.term.groups), max(len(entry), 1), len(self.term.cuts) + 1, len(self.causes) + 1
+        return self.estimates.reshape(shape)
 
     @property
     def names(self) -> list[str]:
@@ -110,6 +85,8 @@ class SurvivalCurves(Shares):
     def causes(self) -> tuple[str, ...]:
         """Levels of the event but that of censoring; several are competing causes."""
         return self.term.parts[-1].labels[1:]
+
+    # --- numbers of shares -------------------------------------------------------------------------------
 
     def _counted(self, p: Any) -> tuple[Any, ...]:
         """At risk in each class, events by cause, and at risk at its beginning, those who enter and who are censored.
@@ -130,30 +107,6 @@ class SurvivalCurves(Shares):
         at_risk, events, *_ = self._counted(p)
         return np.cumprod(1.0 - events.sum(axis=-1) / at_risk, axis=-1)
 
-    def _areas(self, p: Any, upto: int) -> Any:
-        """Area under the curve up to a cut point, shape (…, g): of steps, or in a life table of smooth pieces.
-
-        In each class the cumulative hazard is a power of time through both ends, in the first class the same one as in
-        the second: exact for Weibull's distributions. Where noise leaves no rising hazard a piece is a straight line.
-        """
-        alive, times = self._survival(p)[..., :upto], np.array([0.0, *self.term.cuts[:upto]])
-        before = np.insert(alive[..., :-1], 0, 1.0, axis=-1)
-        if not self.life:
-            return (before * np.diff(times)).sum(axis=-1)
-        area = 0.5 * (before + alive) * np.diff(times)
-        if upto > 1 and times[1] > 0.0:
-            nodes, weights = NODES
-            inside = (alive.real > 0.0) & (alive.real < 1.0)
-            hazard = -np.log(np.where(inside, alive, np.nan))
-            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                power = np.diff(np.log(hazard), axis=-1) / np.diff(np.log(times[1:]))
-                power = np.concatenate([power[..., :1], power], axis=-1)
-                at = (times[:-1, None] + np.diff(times)[:, None] * nodes) / times[1:, None]
-                curve = np.exp(-hazard[..., None] * np.exp(power[..., None] * np.log(at)))
-                smooth = (curve @ weights) * np.diff(times)
-            area = np.where(np.isfinite(smooth) & (power.real > 0.0), smooth, area)
-        return area.sum(axis=-1)
-
     @cached_property
     def _curves(self) -> Moved:
         return Moved(self._survival, self.shares, self.cov)
@@ -166,30 +119,27 @@ class SurvivalCurves(Shares):
 
     # --- marks -------------------------------------------------------------------------------------------
 
-    def _few(self) -> Flags:
-        """Points up to which events are so few that their noised number is as skew as one of `FEW`; shape (g J,)."""
+    @cached_property
+    def _doubted(self) -> tuple[Flags, Flags, Flags]:
+        """Points up to which events are few, from which noise may hide the people at risk, and of wide classes.
+
+        Each has the shape (g, J). Events are few if their noised number is as skew as one of `FEW`.
+
+        Wide classes move a life table by more than `BIAS` standard errors. In a class of length h let L and G be
+        cumulative hazards of events and of censoring, which change by the shares α and β from its beginning to its end.
+        A life table's L is off by −L G (2 L + G)/12, by L G (β − α)/12, and by terms of fourth order. The second part
+        is c h L G with c alike in neighbouring classes, and two of them that are taken for one are off by more, which
+        tells c. Of a single class β − α = 2 is taken. Of people who enter evenly, E for each at risk, L is off by
+        L² E/12 besides.
+        """
         found = Moved(lambda p: np.cumsum(self._counted(p)[1].sum(axis=-1), axis=-1), self.shares, self._noise)
         noise = self.people**2 * found.errors**2
         count = np.maximum(self.people * found.values, np.sqrt(noise))
-        return np.asarray(~(count <= FEW**-0.5 * (count + noise) ** 1.5)).ravel()
-
-    def _unsure(self) -> Flags:
-        """Points from which noise may hide that anybody is at risk; shape (g J,)."""
+        few = ~(count <= FEW**-0.5 * (count + noise) ** 1.5)
         found = Moved(lambda p: self._counted(p)[0], self.shares, self._noise)
-        here = ~(found.values > SURE * found.errors)
-        return np.asarray(np.logical_or.accumulate(here, axis=-1)).ravel()
-
-    def _wide(self) -> Flags:
-        """Points that a life table's rounding moves by more than `BIAS` standard errors; shape (g J,).
-
-        In a class of length h let L and G be cumulative hazards of events and of censoring, which change by the shares
-        α and β from its beginning to its end. A life table's L is off by −L G (2 L + G)/12, by L G (β − α)/12, and by
-        terms of fourth order. The second part is c h L G with c alike in neighbouring classes, and two of them that are
-        taken for one are off by more, which tells c. Of a single class β − α = 2 is taken. Of people who enter evenly,
-        E for each at risk, L is off by L² E/12 besides.
-        """
+        unsure = np.logical_or.accumulate(~(found.values > SURE * found.errors), axis=-1)
         if not self.life:
-            return np.zeros(len(self.names), dtype=np.bool_)
+            return few, unsure, np.zeros_like(few)
         _, events, start, *within = self._counted(self.shares)
 
         def hazards(start: Array, come: Array, gone: Array, events: Array, h: Array) -> tuple[Array, Array, Array]:
@@ -207,12 +157,24 @@ class SurvivalCurves(Shares):
                 off = (both - hazard[..., :-1] - hazard[..., 1:]) / (sizes - size[..., :-1] - size[..., 1:])
                 off = size * np.concatenate([off[..., :1], off], axis=-1)
             moved = sum(np.abs(np.cumsum(np.nan_to_num(part), axis=-1)) for part in (known, off)) * self._curves.values
-        return np.asarray(moved > BIAS * self._curves.errors).ravel()
+        return few, unsure, moved > BIAS * self._curves.errors
+
+    @cached_property
+    def notes(self) -> tuple[Diagnostic, ...]:
+        """Whatever takes back some point, in place of notes on single cells."""
+        few, unsure, wide = map(np.flatnonzero, self._doubted)
+        marks = [note("answers.events", few)] * bool(few.size) + [note("answers.risk", unsure)] * bool(unsure.size)
+        marks += [note("between", wide)] * bool(wide.size)
+        if not self.life:  # a life table of the same shares takes times as spread
+            table = replace(self, life=True)._survival(self.shares)
+            far = np.nanmax(np.abs(table - self._curves.values) / self._curves.errors, initial=0.0)
+            marks += [note("rounded", far=float(far))] * bool(far > BIAS)
+        return (*(Diagnostic(n.code, n) for n in self.doubts if n.code != "answers"), *marks)
 
     def _fine(self, until: Array) -> Flags:
         """True for groups with enough people at risk, and classes narrow enough, until a time of each; shape (g,)."""
-        doubted = np.reshape(self._unsure() | self._wide(), (len(until), -1))
-        return np.asarray(~(doubted & (np.array(self.term.cuts) <= until[:, None])).any(axis=1))
+        _, unsure, wide = self._doubted
+        return np.asarray(~((unsure | wide) & (np.array(self.term.cuts) <= until[:, None])).any(axis=1))
 
     # --- tables ------------------------------------------------------------------------------------------
 
@@ -230,126 +192,125 @@ class SurvivalCurves(Shares):
         `cause` is a level of the event, else an OptionError, the first after that of censoring by default. As
         :meth:`frame`, with ``incidence``.
         """
-        k = self._cause(cause)
+        k = self._cause(cause) if cause is not None else slice(0, 1)
 
         def incidence(p: Any) -> Any:
             at_risk, events, *_ = self._counted(p)
             before = np.insert(self._survival(p)[..., :-1], 0, 1.0, axis=-1)
-            return np.cumsum(before * events[..., k] / at_risk, axis=-1)
+            return np.cumsum(before * events[..., k].sum(axis=-1) / at_risk, axis=-1)
 
-        found = Moved(incidence, self.shares, self.cov)
-        return self._framed(alpha, found, slice(k, k + 1), "incidence")
+        return self._framed(alpha, Moved(incidence, self.shares, self.cov), k, "incidence")
 
-    def _cause(self, cause: Any) -> int:
-        return 0 if cause is None else self.causes.index(choose("cause", str(cause), self.causes))
+    def _cause(self, cause: Any) -> slice:
+        """Place of a cause, all of None."""
+        if cause is None:
+            return slice(None)
+        k = self.causes.index(choose("cause", str(cause), self.causes))
+        return slice(k, k + 1)
 
     def _framed(self, alpha: float, found: Moved, causes: slice, name: str) -> pd.DataFrame:
-        at_risk, events, *_ = self._counted(self.shares)
-        out = {"at_risk": self.people * at_risk, "events": self.people * events[..., causes].sum(axis=-1)}
-        out |= {name: found.values, "std_error": found.errors}
-        for kind in ("conf", "band"):
-            limits = self._limits(found, interval_level(alpha), together=kind == "band")
-            out |= dict(zip((f"{kind}_low", f"{kind}_high"), limits, strict=True))
-        groups, cuts, known = self.term.groups, self.term.cuts, ~np.isnan(found.values.ravel())
-        place: dict[str, Any] = {self.term.group: np.repeat(groups, len(cuts))} if self.term.group else {}
-        whole = place | {"time": np.tile(cuts, len(groups))} | {column: v.ravel() for column, v in out.items()}
-        return Frame(whole | {"reliable": reliable(self.notes, len(known)) & known})
-
-    def _limits(self, found: Moved, alpha: float, *, together: bool) -> tuple[Array, Array]:
-        """Limits of shares between 0 and 1, shape (g, J), by their log-log; of curves together if asked.
+        """Curves `found` with numbers of people, and limits of shares between 0 and 1 by their log-log.
 
         A share that noise has made 0 or less, or 1 or more, has normal limits, and one that noise alone may hold off 0
         or 1 a limit there.
         """
-        at, error = found.values, found.errors
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        groups, cuts, (at_risk, events, *_) = self.term.groups, self.term.cuts, self._counted(self.shares)
+        at, error, level = found.values, found.errors, interval_level(alpha)
+        bent, known = (at > 0.0) & (at < 1.0), ~np.isnan(at.ravel())
+        critical = {kind: np.full((len(groups), 1), Normal().critical(level)) for kind in ("conf", "band")}
+        out: dict[str, Any] = {self.term.group: np.repeat(groups, len(cuts))} if self.term.group else {}
+        out |= {"time": np.tile(cuts, len(groups)), "at_risk": self.people * at_risk}
+        out |= {"events": self.people * events[..., causes].sum(axis=-1), name: at, "std_error": error}
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # a power that is too large is 0 or 1
             slope = 1.0 / (at * np.log(at))  # of log(−log s)
-            bent = (at > 0.0) & (at < 1.0)
-            critical = np.full(at.shape[:1], Normal().critical(alpha))
-            for g in range(len(at) if together else 0):
-                here = np.arange(at.shape[1]) + g * at.shape[1]
-                here = here[bent[g] & (error[g] > 0.0)]
-                by = slope.ravel()[here]
+            for g in range(len(groups)):
+                here = np.flatnonzero(bent[g] & (error[g] > 0.0)) + g * len(cuts)
                 if len(here):
-                    cov = found.cov[np.ix_(here, here)] * np.outer(by, by)
-                    critical[g] = joint_critical(Normal(), cov, alpha)
-            half = critical[:, None] * error  # a power that is too large is 0 or 1
-            ends = [at ** np.exp(sign * half * np.abs(slope)) for sign in (1.0, -1.0)]
-        low, high = (np.where(bent, end, at + s * half) for end, s in zip(ends, (-1.0, 1.0), strict=True))
-        alone = critical[:, None] * found.deviations(self._noise)
-        low, high = np.where(at <= alone, 0.0, low), np.where(1.0 - at <= alone, 1.0, high)
-        return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+                    cov = found.cov[np.ix_(here, here)] * np.outer(slope.ravel()[here], slope.ravel()[here])
+                    critical["band"][g] = joint_critical(Normal(), cov, level)
+            for kind, by in critical.items():
+                half, alone = by * error, by * found.deviations(self._noise)
+                low, high = (
+                    np.where(bent, at ** np.exp(-s * half * np.abs(slope)), at + s * half) for s in (-1.0, 1.0)
+                )
+                low, high = np.where(at <= alone, 0.0, low), np.where(1.0 - at <= alone, 1.0, high)
+                out |= {f"{kind}_low": np.clip(low, 0.0, 1.0), f"{kind}_high": np.clip(high, 0.0, 1.0)}
+        columns = {column: np.ravel(v) for column, v in out.items()}
+        return Frame(columns | {"reliable": reliable(self.notes, len(known)) & known})
 
-    # --- comparisons -------------------------------------------------------------------------------------
-
-    def test(self, weights: str = "logrank", *, cause: Any = None) -> LogRankTest:
-        """Test that all groups have the same curve, or of a `cause`, a level of the event, the same hazards.
-
-        Parameters
-        ----------
-        weights : {"logrank", "wilcoxon"}
-            Differences count alike at all cut points, or, as Gehan's, by the number at risk, which is more at first.
+    def test(self, *, cause: Any = None) -> LogRankTest:
+        """Log-rank test that all groups have the same curve, or of a `cause`, a level of the event, the same hazards.
 
         An OptionError if there are no two groups, or no event has this level.
         """
         from scipy.stats import chi2
 
-        power = choose("weights", weights, ("logrank", "wilcoxon")) == "wilcoxon"
         if len(self.term.groups) < 2:
             raise OptionError("there are no two groups to compare; write Surv(…) ~ C(column) with its levels.")
-        k = slice(None) if cause is None else slice(self._cause(cause), self._cause(cause) + 1)
+        k = self._cause(cause)
 
         def parts(p: Any) -> tuple[Any, ...]:
             at_risk, events, *_ = self._counted(p)
             events, n = events[..., k].sum(axis=-1), at_risk.sum(axis=-2)
             expected = at_risk * (events.sum(axis=-2) / n)[..., None, :]
-            weight = n**power
-            gap = np.nan_to_num(weight[..., None, :] * (events - expected))
-            return gap.sum(axis=-1), at_risk, events, expected, weight
+            return np.nan_to_num(events - expected).sum(axis=-1), at_risk, events, expected
 
         found = Moved(lambda p: parts(p)[0], self.shares, self._noise)
-        _, at_risk, events, expected, weight = parts(self.shares)
-        n, d, share = at_risk.sum(axis=0), events.sum(axis=0), at_risk / at_risk.sum(axis=0)
-        each = np.nan_to_num(weight**2 * d * (n - d) / (n - 1.0 / self.people))
-        share = np.nan_to_num(share)
+        _, at_risk, events, expected = parts(self.shares)
+        n, d, share = at_risk.sum(axis=0), events.sum(axis=0), np.nan_to_num(at_risk / at_risk.sum(axis=0))
+        each = np.nan_to_num(d * (n - d) / (n - 1.0 / self.people))
         sampled = (np.diag(share @ each) - (share * each) @ share.T) / self.people
-        cov = (sampled + found.cov)[:-1, :-1]
         u, df = found.values[:-1], len(self.term.groups) - 1
-        statistic = float(u @ np.linalg.pinv(cov, hermitian=True) @ u)
-        index = pd.Index(self.term.groups, name=self.term.group)
+        statistic = float(u @ np.linalg.pinv((sampled + found.cov)[:-1, :-1], hermitian=True) @ u)
         counts = {"observed": events.sum(axis=-1), "expected": np.nansum(expected, axis=-1)}
+        index = pd.Index(self.term.groups, name=self.term.group)
         table = Frame({name: self.people * v for name, v in counts.items()}, index=index)
-        few = self.people * events.sum() < FEW
-        said = tuple(n for n in self.notes if n.code != "answers") + ((note("answers.events"),) if few else ())
-        return LogRankTest(statistic, df, float(chi2.sf(statistic, df)), self.term.group, said, weights, table)
+        few = [note("answers.events")] * bool(self.people * events.sum() < FEW)
+        said = (*(n for n in self.notes if n.code != "answers"), *few)
+        return LogRankTest(statistic, df, float(chi2.sf(statistic, df)), self.term.group, said, table)
 
     def rmst(self, time: float | None = None, *, alpha: float = 0.05) -> pd.DataFrame:
         """Restricted mean survival time: the mean time until an event, or until `time` if that is earlier.
 
-        `time` is a cut point, the last one by default, and `alpha` one minus the level of normal intervals. By group:
-        rmst, std_error, conf_low, conf_high, reliable; and below, of each group but the first, its difference to the
-        first, with statistic and p_value. An OptionError if `time` is no cut point.
+        `time` is a cut point, else an OptionError, the last one by default, and `alpha` one minus the level of normal
+        intervals. By group: rmst, std_error, conf_low, conf_high, reliable; and below, of each group but the first, its
+        difference to the first. With groups there are statistic and p_value, which are of differences.
+
+        The area is that of steps, or in a life table of smooth pieces. In each class the cumulative hazard is a power
+        of time through both ends, in the first class the same one as in the second: exact for Weibull's distributions.
+        Where noise leaves no rising hazard a piece is a straight line.
         """
         groups, cuts = self.term.groups, [f"{c:.15g}" for c in self.term.cuts]
-        asked = real(time)
-        upto = (
-            len(cuts)
-            if time is None
-            else 1 + cuts.index(choose("time", time if asked is None else f"{asked:.15g}", cuts))
-        )
+        asked = self.term.cuts[-1] if time is None else real(time)
+        upto = 1 + cuts.index(choose("time", time if asked is None else f"{asked:.15g}", cuts))
+        times = np.array([0.0, *self.term.cuts[:upto]])
+        widths = np.diff(times)
 
         def areas(p: Any) -> Any:
-            each = self._areas(p, upto)
+            alive = self._survival(p)[..., :upto]
+            before = np.insert(alive[..., :-1], 0, 1.0, axis=-1)
+            area = 0.5 * (before + alive) * widths if self.life else before * widths
+            if self.life and upto > 1 and times[1] > 0.0:
+                hazard = -np.log(np.where((alive.real > 0.0) & (alive.real < 1.0), alive, np.nan))
+                with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                    power = np.diff(np.log(hazard), axis=-1) / np.diff(np.log(times[1:]))
+                    power = np.concatenate([power[..., :1], power], axis=-1)
+                    at = (times[:-1, None] + widths[:, None] * NODES[0]) / times[1:, None]
+                    curve = np.exp(-hazard[..., None] * np.exp(power[..., None] * np.log(at)))
+                    smooth = (curve @ NODES[1]) * widths
+                area = np.where(np.isfinite(smooth) & (power.real > 0.0), smooth, area)
+            each = area.sum(axis=-1)
             return np.concatenate([each, each[..., 1:] - each[..., :1]], axis=-1)
 
         found = Moved(areas, self.shares, self.cov)
         names = [g or "all" for g in groups] + [f"{g} - {groups[0]}" for g in groups[1:]]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.where(np.arange(len(names)) < len(groups), np.nan, found.values / found.errors)
         fine = self._fine(np.full(len(groups), self.term.cuts[upto - 1]))
         fine = np.concatenate([fine, fine[1:] & fine[0]]) & ~np.isnan(found.values)
         out = {"rmst": found.values, "std_error": found.errors, **limits(found.values, found.errors, alpha)}
-        out |= {"statistic": ratio, "p_value": Normal().two_sided(ratio)}
+        if len(groups) > 1:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ratio = np.where(np.arange(len(names)) < len(groups), np.nan, found.values / found.errors)
+            out |= {"statistic": ratio, "p_value": Normal().two_sided(ratio)}
         table = Frame(out | {"reliable": fine}, index=pd.Index(names, name=self.term.group or None))
         if np.isnan(found.values).any():
             known = self.term.cuts[: (~np.isnan(self._curves.values)).all(axis=0).sum()]
@@ -368,9 +329,19 @@ class SurvivalCurves(Shares):
         share = real(q)
         if share is None or not 0.0 < share < 1.0:
             raise OptionError(f"q={shown(q)} must be a number in (0, 1), such as 0.5.")
-        low, high = self._limits(self._curves, interval_level(alpha), together=False)
-        curves = {"estimate": self._curves.values, "conf_low": low, "conf_high": high}
-        found = {name: np.array([self._reached(line, 1.0 - share) for line in c]) for name, c in curves.items()}
+
+        def reached(curve: Array) -> float:
+            below, times, whole = np.flatnonzero(curve <= 1.0 - share), [0.0, *self.term.cuts], [1.0, *curve]
+            j = int(below[0]) if below.size else len(curve) - 1
+            if not self.life or not below.size:
+                return times[j + 1] if below.size else math.nan
+            return float(np.interp(share - 1.0, [-whole[j], -whole[j + 1]], times[j : j + 2]))
+
+        table, shape = self.frame(alpha=alpha), (len(self.term.groups), len(self.term.cuts))
+        columns = {"estimate": "survival", "conf_low": "conf_low", "conf_high": "conf_high"}
+        found = {
+            k: np.array([reached(line) for line in table[v].to_numpy().reshape(shape)]) for k, v in columns.items()
+        }
         fine = self._fine(np.nan_to_num(found["conf_high"], nan=math.inf))
         index = pd.Index([g or "all" for g in self.term.groups], name=self.term.group or None)
         out = Frame(found | {"reliable": fine}, index=index)
@@ -378,40 +349,28 @@ class SurvivalCurves(Shares):
             out.attrs["note"] = f"Note: nan: not reached by the last cut point, {self.term.cuts[-1]:g}."
         return out
 
-    def _reached(self, curve: Array, level: float) -> float:
-        """First time at which a curve is at most `level`."""
-        below, times, whole = np.flatnonzero(curve <= level), [0.0, *self.term.cuts], [1.0, *curve]
-        if not len(below) or not self.life:
-            return times[int(below[0]) + 1] if len(below) else math.nan
-        j = int(below[0])
-        return float(np.interp(-level, [-whole[j], -whole[j + 1]], times[j : j + 2]))
-
     # --- views -------------------------------------------------------------------------------------------
 
     def plot(self, *, alpha: float = 0.05, title: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw the curves with their simultaneous bands, of level 1 − `alpha`, on `ax` or a figure of their own."""
-        bands = self._limits(self._curves, interval_level(alpha), together=True)
-        lines = np.insert(np.stack([self._curves.values, *bands], axis=1), 0, 1.0, axis=-1)
+        table, shape = self.frame(alpha=alpha), (len(self.term.groups), -1, 3)
+        lines = table[["survival", "band_low", "band_high"]].to_numpy().reshape(shape).transpose(0, 2, 1)
+        lines = np.insert(lines, 0, 1.0, axis=-1)
         names, labels = list(map(plain, self.term.groups)), (plain(self.term.times.columns[0]), plain(self.term.group))
         said, times = (1.0 - alpha, self.privacy.headline, self.notes), np.array([0.0, *self.term.cuts])
         return style.curves(times, names, lines, said, labels, title, ax, steps=not self.life)
 
-    def summary(self) -> SurvivalCurves:
-        """The curves themselves, which print as a table."""
-        return self
-
     def _layout(self, alpha: float = 0.05) -> list[Part]:
-        table, g = self.frame(alpha=alpha), self.term.shape[0]
-        head, rows = cells(table[["survival", "std_error", "conf_low", "conf_high"]].rename(
-            columns={"survival": "estimate"}), alpha, "survival")  # fmt: skip
+        table, groups, each = self.frame(alpha=alpha), self.term.groups, len(self.term.cuts)
+        named = table[["survival", "std_error", "conf_low", "conf_high"]].rename(columns={"survival": "estimate"})
+        head, rows = cells(named, alpha, "survival")
         counts = table[["at_risk", "events"]].clip(lower=0.0).to_numpy()
         rows = [[f"{n:.0f}", f"{d:.0f}", *row] for (n, d), row in zip(counts, rows, strict=True)]
-        names = marked([f"{t:g}" for t in table["time"]], table["reliable"])
-        each = len(self.term.cuts)
-        blocks = {k * each: f"{self.term.group} = {self.term.groups[k]}" for k in range(g)} if g > 1 else {}
+        blocks = {k * each: f"{self.term.group} = {g}" for k, g in enumerate(groups)} if len(groups) > 1 else {}
         how = f"{'Life table' if self.life else 'Kaplan-Meier estimates'} of {plain(self.term.times.columns[0])}"
-        shown = Table(names, ("at risk", "events", *head), rows, how, blocks)
-        said = [self.test().words] if g > 1 else []
-        said += [] if self.life else [ROUNDED]
+        names = marked([f"{t:g}" for t in table["time"]], table["reliable"])
+        said = [f"log-rank {self.test().words}"] if len(groups) > 1 else []
+        said += [ROUNDED] * (not self.life)
         said += [NONE_BELOW] * bool((table["events"] < 0.0).any())
+        shown = Table(names, ("at risk", "events", *head), rows, how, blocks)
         return [shown, Paragraph("\n".join([*said, self.footer])), *noted(self.notes)]

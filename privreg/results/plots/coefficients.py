@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import cycle
 from typing import Any, Final, NamedTuple, cast
 
@@ -76,16 +76,6 @@ def public_steps(design: Any, spreads: Array | None = None) -> list[Step]:
     return out
 
 
-def steps_of(fits: Iterable[ResultData]) -> dict[str, Step]:
-    """Step of each coefficient's covariate, by its flat name: of the first result that knows it, else 1."""
-    out: dict[str, Step] = {}
-    for fit in fits:
-        for name, step in zip(fit.names, cycle(public_steps(fit.design, fit.spreads)), strict=False):
-            if name not in out or math.isnan(out[name].size):
-                out[name] = step
-    return {name: step._replace(size=1.0) if math.isnan(step.size) else step for name, step in out.items()}
-
-
 class Side(NamedTuple):
     """Results side by side and their names."""
 
@@ -131,7 +121,12 @@ def plot_coef(
             check_ratios(r._fit.family, r._fit.design.endog_name)
     tables = [r._fit.flat(r.tidy(alpha=alpha, simultaneous=simultaneous)).set_index("term") for r in results]
     fits = [r._fit for r in results]
-    steps = steps_of(fits) if scaled else {}
+    steps: dict[str, Step] = {}
+    for fit in fits if scaled else ():
+        for name, step in zip(fit.names, cycle(public_steps(fit.design, fit.spreads)), strict=False):
+            if name not in steps or math.isnan(steps[name].size):
+                steps[name] = step
+    steps = {name: Step() if math.isnan(step.size) else step for name, step in steps.items()}
     wanted = None if terms is None else {fits[0].names[j] for j in fits[0].places(terms, "terms")}
     # in order of first appearance; coefficients of a level together below its heading, after all others
     groups: dict[str, dict[str, str]] = {"": {}}

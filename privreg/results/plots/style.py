@@ -55,21 +55,6 @@ def pyplot() -> Any:
 
 
 @contextmanager
-def panels(rows: int, columns: int, size: tuple[float, float], **more: Any) -> Iterator[tuple[Any, NDArray[Any]]]:
-    """A new figure in the house style, and its axes as an array of shape (rows, columns)."""
-    plt = pyplot()
-    # loads the backend now: loaded inside, leaving the context would undo a notebook's interactive mode, which the
-    # backend sets, and every figure but the first would stay unseen
-    plt.draw_if_interactive()
-    with plt.rc_context({**STYLE, "figure.dpi": max(plt.rcParams["figure.dpi"], DPI)}):
-        figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, **more)
-        for ax in axes.flat:
-            # ticks made at drawing time would take the global sizes again
-            ax.tick_params(which="both", labelsize=SMALL, width=0.6)
-        yield figure, axes
-
-
-@contextmanager
 def placed(
     ax: Any, shape: tuple[int, int], size: tuple[float, float], what: str, title: str | None = None, **more: Any
 ) -> Iterator[NDArray[Any]]:
@@ -77,7 +62,15 @@ def placed(
     if title is not None and not isinstance(title, str):
         raise OptionError(f"title={shown(title)} must be a text.")
     if ax is None:
-        with panels(*shape, size, **more) as (figure, grid):
+        plt = pyplot()
+        # loads the backend now: loaded inside, leaving the context would undo a notebook's interactive mode, which the
+        # backend sets, and every figure but the first would stay unseen
+        plt.draw_if_interactive()
+        with plt.rc_context({**STYLE, "figure.dpi": max(plt.rcParams["figure.dpi"], DPI)}):
+            figure, grid = plt.subplots(*shape, figsize=size, layout="constrained", squeeze=False, **more)
+            for panel in grid.flat:
+                # ticks made at drawing time would take the global sizes again
+                panel.tick_params(which="both", labelsize=SMALL, width=0.6)
             yield grid
             if title is not None:
                 figure.suptitle(literal(title), fontsize=TEXT + 1)
@@ -89,9 +82,7 @@ def placed(
         raise OptionError(f"ax has {len(given)} axes for {what}; give one Axes each, or leave it out.")
     yield given
     if title is not None and isinstance(ax, Sequence | np.ndarray):
-        raise OptionError(
-            "title= is for a figure that is made here, or for one Axes; give each of several set_title()."
-        )
+        raise OptionError("title= is for a figure that is made here, or one Axes; give each of several set_title().")
     if title is not None:
         ax.set_title(literal(title), loc="left")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,18 +12,14 @@ import pandas as pd
 from privreg.base.arrays import Array
 from privreg.collector.inference.simultaneous import joint_critical
 from privreg.collector.levels import BIAS
-from privreg.errors import DataError, OptionError, interval_level
+from privreg.errors import DataError, interval_level
 from privreg.families.hazards import AT_RISK, INTERVAL
 from privreg.results.data import Frame, ResultData
 from privreg.results.plots import style
+from privreg.results.plots.style import Axes
 from privreg.results.postestimation.hypothesis import Known
-from privreg.tables import Part, Table, View, noted
+from privreg.tables import Part, Table, View, marked, noted
 from privreg.tables.diagnostics import along
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-MOST_LINES: Final = 8  # Curves of one figure
 
 
 def of_intervals(fit: ResultData, new: Any) -> pd.DataFrame:
@@ -32,24 +28,17 @@ def of_intervals(fit: ResultData, new: Any) -> pd.DataFrame:
     if not isinstance(new, pd.DataFrame | Mapping):
         raise DataError(f"new rows come as a DataFrame or a mapping of arrays, got {type(new).__name__}.")
     frame, labels = pd.DataFrame(new), np.array(fit.design.schema.levels[INTERVAL], dtype=object)
-    out = frame.iloc[np.repeat(np.arange(len(frame)), len(labels))]
     made: dict[str, Any] = {INTERVAL: np.tile(labels, len(frame)), AT_RISK: 1.0}
-    return out.assign(**made)
+    return frame.iloc[np.repeat(np.arange(len(frame)), len(labels))].assign(**made)
 
 
 def baseline(fit: ResultData) -> Array:
     """Rows of the design, one an interval, of people whose other columns are 0; shape (J, p)."""
     out = np.zeros((len(fit.cuts), len(fit.design.names)))
     out[:, fit.design.names.index("Intercept")] = 1.0
-    of = next((term.columns for term in fit.design.terms if term.reads == (INTERVAL,)), ())
-    out[np.arange(1, len(out)), list(of)] = 1.0
+    for term in (t for t in fit.design.terms if t.reads == (INTERVAL,)):
+        out[np.arange(1, len(out)), list(term.columns)] = 1.0
     return out
-
-
-def survival(fit: ResultData, eta: Array) -> Array:
-    """Survival until the end of each interval, of log hazards of shape (n, J)."""
-    with np.errstate(over="ignore"):
-        return np.asarray(np.exp(-np.cumsum(np.exp(eta) * np.diff(fit.cuts, prepend=0.0), axis=1)))
 
 
 @dataclass(frozen=True, repr=False)
@@ -76,40 +65,31 @@ class HazardPrediction(View):
         """
         level, fit, pivot = interval_level(alpha), self.known.fit, self.known.pivot
         n, j, p = self.exog.shape
-        eta = self.exog @ fit.params
+        eta, rows = self.exog @ fit.params, self.exog.reshape(-1, p)
         each = np.exp(eta) * np.diff(fit.cuts, prepend=0.0)
         upto = np.cumsum(each, axis=1)
-        logs, gradient = np.log(upto), np.cumsum(each[:, :, None] * self.exog, axis=1) / upto[:, :, None]
-        se = self.known.errors(self.exog.reshape(-1, p)).reshape(n, j)
-        half, wide = pivot.critical(level) * se, self.known.errors(gradient.reshape(-1, p)).reshape(n, j)
-        covs = np.einsum("njp,pq,nkq->njk", gradient, self.known.cov, gradient)
-        joint = np.array([joint_critical(pivot, cov, level) for cov in covs])[:, None] * wide
+        gradient = np.cumsum(each[:, :, None] * self.exog, axis=1) / upto[:, :, None]
+        se, wide = (self.known.errors(x.reshape(-1, p)).reshape(n, j) for x in (rows, gradient))
+        half, covs = pivot.critical(level), np.einsum("njp,pq,nkq->njk", gradient, self.known.cov, gradient)
+        joint = np.array([joint_critical(pivot, cov, level) for cov in covs])[:, None]
         out: dict[str, Any] = {} if n == 1 else {"row": self.index.repeat(j)}
         out |= {"start": np.tile([0.0, *fit.cuts[:-1]], n), "stop": np.tile(fit.cuts, n)}
-        hazard = {"hazard": np.exp(eta), "std_error": np.exp(eta) * se}
-        hazard |= {"conf_low": np.exp(eta - half), "conf_high": np.exp(eta + half)}
-        curve = {"survival": np.exp(-np.exp(logs))}
-        for name, by in (("survival", pivot.critical(level) * wide), ("band", joint)):
-            curve |= {f"{name}_low": np.exp(-np.exp(logs + by)), f"{name}_high": np.exp(-np.exp(logs - by))}
+        out |= {"hazard": np.exp(eta), "std_error": np.exp(eta) * se}
+        out |= {"conf_low": np.exp(eta - half * se), "conf_high": np.exp(eta + half * se)}
+        out |= {"survival": np.exp(-np.exp(np.log(upto)))}
+        for name, by in (("survival", half * wide), ("band", joint * wide)):
+            out |= {
+                f"{name}_{end}": np.exp(-np.exp(np.log(upto) + s * by)) for end, s in (("low", 1.0), ("high", -1.0))
+            }
         fine, known = (
-            along([n for n in self.known.notes if whole or not n.ways], self.exog.reshape(-1, p)).reshape(n, j)
-            for whole in (True, False)
+            along([n for n in self.known.notes if whole or not n.ways], rows).reshape(n, j) for whole in (True, False)
         )
         small = np.cumsum(np.where(fine, 0.0, each), axis=1) <= BIAS * wide * upto
         fine &= np.logical_and.accumulate(known, axis=1) & small
-        flat = {k: v.ravel() for k, v in (hazard | curve).items()}
-        return Frame(out | flat | {"reliable": fine.ravel()})
+        return Frame({k: np.ravel(v) for k, v in out.items()} | {"reliable": fine.ravel()})
 
     def plot(self, *, alpha: float = 0.05, title: str | None = None, ax: Axes | None = None) -> Axes:
-        """Draw survival curves with their bands, of level 1 − `alpha`, on `ax` or a figure of their own.
-
-        Raises
-        ------
-        OptionError
-            If there are more than eight rows.
-        """
-        if len(self.exog) > MOST_LINES:
-            raise OptionError(f"a figure has up to {MOST_LINES} curves; give fewer rows.")
+        """Draw survival curves with their bands, of level 1 − `alpha`, on `ax` or a figure of their own."""
         cuts, table = self.known.fit.cuts, self.frame(alpha=alpha)
         times, curves = np.linspace(0.0, cuts[-1], 201), table[["survival", "band_low", "band_high"]].to_numpy()
         logs = np.log(np.maximum(curves, 1e-300)).reshape(len(self.index), len(cuts), 3)
@@ -120,12 +100,12 @@ class HazardPrediction(View):
         return style.curves(times, list(map(str, self.index)), lines, said, ("time", "row"), title, ax)
 
     def _layout(self) -> list[Part]:
-        table = self.frame()
+        table, j = self.frame(), len(self.known.fit.cuts)
         shown = ["hazard", "conf_low", "conf_high", "survival", "survival_low", "survival_high"]
         rows = [[f"{v:.4g}" for v in line] for line in table[shown].to_numpy()]
-        ends = zip(table["start"], table["stop"], table["reliable"], strict=True)
-        names = [f"{a:g} to {b:g}" + " †" * (not ok) for a, b, ok in ends]
-        j = len(self.known.fit.cuts)
+        names = marked(
+            [f"{a:g} to {b:g}" for a, b in zip(table["start"], table["stop"], strict=True)], table["reliable"]
+        )
         blocks = {k * j: f"row {name}" for k, name in enumerate(self.index)} if len(self.index) > 1 else {}
         head = ("hazard", "2.5%", "97.5%", "survival", "2.5%", "97.5%")
         return [Table(names, head, rows, "Hazards, and survival until their end", blocks), *noted(self.known.notes)]

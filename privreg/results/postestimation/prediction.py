@@ -17,7 +17,7 @@ from privreg.errors import OptionError, choose, interval_level
 from privreg.families.logistic import class_shares
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame
-from privreg.results.postestimation.hazards import HazardPrediction, survival
+from privreg.results.postestimation.hazards import HazardPrediction
 from privreg.results.postestimation.hypothesis import Known
 from privreg.tables import Part, View, estimates_table, noted
 from privreg.tables.diagnostics import Diagnostic, along
@@ -36,7 +36,9 @@ def predicted(self: Any, exog: Any, which: str) -> pd.Series | pd.DataFrame:
     x, offset, index = self._exog(exog, "predict")
     if fit.cuts:
         eta = (x @ fit.params + offset).reshape(-1, len(fit.cuts))
-        shown = eta if which == "linear" else survival(fit, eta)
+        with np.errstate(over="ignore"):
+            alive = np.exp(-np.cumsum(np.exp(eta) * np.diff(fit.cuts, prepend=0.0), axis=1))
+        shown = eta if which == "linear" else alive
         return pd.DataFrame(shown, index=index[:: len(fit.cuts)], columns=pd.Index(fit.cuts, name="time"))
     if which == "linear" and not fit.levels:
         return pd.Series(fit.slopes(x) @ fit.params + offset, index=index)

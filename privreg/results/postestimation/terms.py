@@ -99,18 +99,6 @@ def wald_test_terms(self: Any, *, skip_single: bool = False, method: str | None 
     return TermTests(table, known.pivot.label, (*known.notes, *failed))
 
 
-def anova(self: Any, *, method: str | None = None) -> pd.DataFrame:
-    """Test each term but the intercept, given all others (type III by the Wald test).
-
-    One line a term, its name as index: df, df_denom, chi2 (the Wald statistic), F, PR(>F), reliable (whether no note of
-    the summary takes a coefficient of it back). df_denom is infinite under normal limits and Hotelling's under
-    Student's t; it and F are NaN under distributions that are no F, whose p-values are exact all the same. There are no
-    sums of squares, which would need every residual. With interactions a test of a main effect depends on how factors
-    are coded; `privreg.anova` tests nested fits.
-    """
-    return wald_test_terms(self, method=method).anova()
-
-
 ADJUSTMENTS: Final = {
     "holm": "h", "bonferroni": "b", "sidak": "s", "holm-sidak": "hs", "simes-hochberg": "sh", "hommel": "ho",
     "fdr_bh": "fdr_bh", "fdr_by": "fdr_by", "fdr_tsbh": "fdr_tsbh", "fdr_tsbky": "fdr_tsbky",

@@ -68,30 +68,8 @@ def gathered(results: Any, names: Sequence[str] | None, terms: Any, caller: str,
             f"{caller}({{'north': res1, 'south': res2, …}})."
         )
     labels = labelled(names, len(results))
-    named, found = (
-        [(n, r) for n, r in zip(labels, results, strict=True) if isinstance(r, Results)],
-        list[pd.DataFrame](),
-    )
-    for name, r in zip(labels, results, strict=True):
-        if not isinstance(r, Results) and all(hasattr(r, n) for n in ("params", "bse", "conf_int")):  # to public data
-            low, high = np.asarray(r.conf_int(0.05), dtype=np.float64).T
-            columns = {"estimate": np.asarray(r.params), "conf_low": low, "conf_high": high, "reliable": True}
-            index = r.params.index if isinstance(r.params, pd.Series) else r.model.exog_names
-            found.append(pd.DataFrame(columns, index=pd.Index([str(term) for term in index], name="term")))
-            continue
-        if not isinstance(r, Results) or not hasattr(r._fit, "design"):  # means have none
-            raise OptionError(
-                f"{name} is of type {type(r).__name__}, not results; {caller}() takes what fit() returns, or what has "
-                "params, bse and conf_int(), as statsmodels' results to public data have."
-            )
-        table = r._fit.flat(r._table()).set_index("term")
-        if silos := _silos(r):
-            half = _NORMAL / math.sqrt(silos)
-            table = table.assign(conf_low=table["estimate"] - half, conf_high=table["estimate"] + half)
-        elif "conf_low" not in table:
-            raise InferenceError(f"{name} has estimates without standard errors; fit with inference='auto'.")
-        found.append(table)
-    tables, label = alike(found)
+    named = [(name, r) for name, r in zip(labels, results, strict=True) if isinstance(r, Results)]
+    tables, label = alike([_table(r, name, caller) for name, r in zip(labels, results, strict=True)])
     known, of = list(dict.fromkeys(t for table in tables for t in table.index)), dict[str, list[str]]()
     for _, r in named:
         for term, at in getattr(r._fit, "of_terms", {}).items():
@@ -131,6 +109,27 @@ def gathered(results: Any, names: Sequence[str] | None, terms: Any, caller: str,
         some = "at least one of these results was fitted with mu=None" if mus else "none of these results is"
         notes.append(f"NOT PRIVATE: {some}.")
     return Gathered(labels, wanted, each, notes, of, by_spread)
+
+
+def _table(r: Any, name: str, caller: str) -> pd.DataFrame:
+    """Estimates and limits of a result by term."""
+    if not isinstance(r, Results) and all(hasattr(r, n) for n in ("params", "bse", "conf_int")):  # to public data
+        low, high = np.asarray(r.conf_int(0.05), dtype=np.float64).T
+        columns = {"estimate": np.asarray(r.params), "conf_low": low, "conf_high": high, "reliable": True}
+        terms = r.params.index if isinstance(r.params, pd.Series) else r.model.exog_names
+        return pd.DataFrame(columns, index=pd.Index([str(term) for term in terms], name="term"))
+    if not isinstance(r, Results) or not hasattr(r._fit, "design"):  # means have none
+        raise OptionError(
+            f"{name} is of type {type(r).__name__}, not results; {caller}() takes what fit() returns, or what has "
+            "params, bse and conf_int(), as statsmodels' results to public data have."
+        )
+    table: pd.DataFrame = r._fit.flat(r._table()).set_index("term")
+    if silos := _silos(r):
+        half = _NORMAL / math.sqrt(silos)
+        return table.assign(conf_low=table["estimate"] - half, conf_high=table["estimate"] + half)
+    if "conf_low" not in table:
+        raise InferenceError(f"{name} has estimates without standard errors; fit with inference='auto'.")
+    return table
 
 
 def _silos(r: Any) -> int:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
 
 import privreg as pr
-from privreg.collector.aggregate.common import secants, tilted
+from privreg.collector.aggregate.common import leaning, secants, tilted
 from privreg.collector.aggregate.estimate import estimate
 from privreg.collector.aggregate.plan import State
 from privreg.fits.plan import to_user
@@ -41,7 +43,7 @@ def test_secants_of_a_quadratic_score_are_exact() -> None:
     pooled = slopes.mean(axis=0)
     known, n = np.full(len(places), 1e-12), len(places)
     bent, unsure = secants(
-        slopes, known, places, np.ones((n, n)), np.full(n, 1.0 / n), state_of(d), 1.0, pooled, pooled, np.zeros(d)
+        slopes, known, places, np.ones((n, n)), np.full(n, 1.0 / n), state_of(d), 1.0, pooled, pooled
     )
     theta = rng.normal(0.0, 0.2, d)
     more, there = bent(theta)
@@ -59,7 +61,9 @@ def test_a_step_of_an_exponential_mean_leaves_no_square_of_it() -> None:
     slope, one = z.T @ z / len(z), np.eye(d)[0]
     known, alone = np.full(1, 1e-12), np.ones(1)
     places = np.zeros((1, d))
-    bent, _ = secants(slope[None], known, places, alone[None], alone, state_of(d), 1.0, slope, slope, one)
+    bent, _ = secants(
+        slope[None], known, places, alone[None], alone, state_of(d), 1.0, slope, slope, partial(tilted, one)
+    )
     off = []
     for size in (0.02, 0.01):
         theta = size * move
@@ -74,10 +78,31 @@ def test_slopes_of_an_exponential_mean_of_normal_rows_are_exact(move: list[float
     """E m z z' at the end, and its mean on the way, which leads to the score there; m = e^(z'θ), z of mean 1 and μ."""
     mean, about, move = np.array([1.0, 0.5, -0.3]), np.diag([0.0, 1.0, 0.5]), np.array(move)
     slope, one = 2.0 * (np.outer(mean, mean) + about), np.array([1.0, 0.0, 0.0])
-    way, end = tilted(slope, one, move)
+    way, end = tilted(one, slope, np.zeros(3), move)
     at, size = mean + about @ move, 2.0 * np.exp(mean @ move + 0.5 * move @ about @ move)
     np.testing.assert_allclose(end, size * (np.outer(at, at) + about), rtol=1e-12)
     np.testing.assert_allclose(way @ move, size * at - 2.0 * mean, atol=1e-3)
+
+
+@pytest.mark.parametrize("move", [[0.5, 0.0, 0.8], [-0.4, 0.2, -0.7], [0.3, -0.3, 0.6]])
+def test_slopes_of_cut_points_change_as_their_shares_do(move: list[float]) -> None:
+    """Of rows (covariate, its cut point): the mean slope leads to the score at the end, where a share is rare too."""
+    rng, forms = np.random.default_rng(2), np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    x, place = rng.normal(0.0, 0.3, 20_000), np.array([0.8, 0.5, -3.5])
+    rows = np.zeros((2, len(x), 3))
+    rows[:, :, 0], rows[0, :, 1], rows[1, :, 2] = x, 1.0, 1.0
+
+    def there(theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        share = 1.0 / (1.0 + np.exp(-rows @ theta)) / 2.0
+        size = share * (1.0 - 2.0 * share)
+        return np.einsum("kn,knd->d", share, rows) / len(x), np.einsum("kn,knd,kne->de", size, rows, rows) / len(x)
+
+    (before, slope), (after, end) = there(place), there(place + move)
+    way, at = leaning(forms, slope, place, np.array(move))
+    size = np.sqrt(np.outer(np.diag(end), np.diag(end)))
+    assert np.abs((at - end) / size).max() < 0.07
+    assert np.abs((slope - end) / size).max() > 0.1
+    np.testing.assert_allclose(way @ move, after - before, atol=0.02 * np.abs(after - before).max())
 
 
 @pytest.mark.parametrize("family", [pr.Poisson(y_max=10), pr.NegativeBinomial(10)])
@@ -102,9 +127,7 @@ def test_one_round_alone_may_be_off_by_half_the_square_of_its_step() -> None:
     d, height = 4, 0.2
     slope = height * np.eye(d)
     one = np.ones(1)
-    bent, unsure = secants(
-        slope[None], 1e-4 * one, np.zeros((1, d)), one[None], one, state_of(d), 1.0, slope, slope, np.zeros(d)
-    )
+    bent, unsure = secants(slope[None], 1e-4 * one, np.zeros((1, d)), one[None], one, state_of(d), 1.0, slope, slope)
     for step in (0.1, 0.5):
         theta = np.eye(d)[0] * step
         assert unsure(theta)[0] == pytest.approx((0.5 * height * step**2) ** 2 / d)
@@ -116,7 +139,7 @@ def test_rounds_whose_records_weigh_otherwise_keep_their_slopes() -> None:
     slopes = 0.3 * np.eye(d) + np.array([0.03 * (m + m.T) for m in rng.normal(size=(2, d, d))])
     pooled = slopes.mean(axis=0)
     places, half = np.zeros((2, d)), np.full(2, 0.5)
-    bent, _ = secants(slopes, np.full(2, 1e-12), places, np.eye(2), half, state_of(d), 1.0, pooled, pooled, np.zeros(d))
+    bent, _ = secants(slopes, np.full(2, 1e-12), places, np.eye(2), half, state_of(d), 1.0, pooled, pooled)
     theta = 1e-6 * rng.normal(size=d)
     more, there = bent(theta)
     off = more + (there - pooled) @ theta
