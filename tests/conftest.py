@@ -260,7 +260,7 @@ def small_blocks() -> Iterator[None]:
 def coarse_search() -> Iterator[None]:
     """Locations of columns without a scale are looked for on a coarser grid."""
     with pytest.MonkeyPatch.context() as m:
-        m.setattr("privreg.collector.covariates.indicators.GRID", 15)
+        m.setattr("privreg.collector.covariates.moments.GRID", 15)
         yield
 
 

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from privreg.base.arrays import Array, triangle
+from privreg.base.arrays import Array
+from privreg.collector.covariates.whitening import triangle
 from privreg.families import scores
 from privreg.families.logistic import multinomial
 from privreg.protocol.codes import LEVER2, TINY

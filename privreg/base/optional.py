@@ -37,13 +37,6 @@ def need(module: str, extra: str, what: str, of: str = ".") -> Any:
     raise MissingExtraError(f'{what} needs {package}, which is not installed: pip install "{of}[{extra}]" in a clone.')
 
 
-def comes_from(value: object, package: str, *names: str) -> bool:
-    """True if a value is of one of a package's classes, found without importing it."""
-    return any(
-        c.__name__ in names and c.__module__.partition(".")[0].lstrip("_") == package for c in type(value).__mro__
-    )
-
-
 @cache
 def added(group: str) -> dict[str, EntryPoint]:
     """Entry points of a group, "verbs" or "names", that installed distributions add, by name."""

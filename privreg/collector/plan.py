@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
-from privreg.collector.covariates.indicators import Bounded, Clamped, Search
-from privreg.collector.covariates.moments import Layout, Scatter
+from privreg.collector.covariates.moments import Bounded, Clamped, Layout, Scatter, Search
 from privreg.collector.covariates.whitening import Cells
 from privreg.collector.estimation import curvature
 from privreg.collector.estimation.curvature import Curvature, Prior, RoundMeans

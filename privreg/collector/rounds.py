@@ -17,9 +17,8 @@ from scipy.linalg import hadamard
 from scipy.special import ndtri
 
 from privreg.base.arrays import Array
-from privreg.collector.covariates import indicators, moments, whitening
-from privreg.collector.covariates.indicators import Clamped
-from privreg.collector.covariates.moments import Scatter
+from privreg.collector.covariates import moments, whitening
+from privreg.collector.covariates.moments import Clamped, Scatter
 from privreg.collector.estimation import combination, coordinates, curvature, reference
 from privreg.collector.estimation.combination import carry_rounds, observed
 from privreg.collector.estimation.coordinates import placed, reference_model
@@ -54,7 +53,7 @@ def begin(plan: Plan) -> Progress:
     rows, role = np.eye(plan.direction), plan.rounds[0].role
     if plan.added is not None and math.isfinite(width := plan.added[1] - plan.added[0]) and width > 0.0:
         rows[-1, -1], rows[-1, 0] = 2.0 / width, -sum(plan.added) / width  # bounds at ±1, as of covariates
-    scatter, places = moments.start_even(rows, plan.factors), indicators.begin(len(plan.unscaled))
+    scatter, places = moments.start_even(rows, plan.factors), moments.search(len(plan.unscaled))
     offsets, theta = np.zeros((plan.groups_of(role), plan.size)), np.zeros(plan.size)
     state = State(0, role, scatter.rows, 0.0, 1.0, theta, 1.0, offsets, plan.kappa(role), places.thresholds)
     progress = Progress(state, scatter, places, None, (), None, ())
@@ -70,7 +69,7 @@ def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
     match role:
         case "location":
             sums = reports.total.sum(axis=0), reports.weight.sum(axis=0)
-            progress = progress._replace(places=indicators.learn(progress.places, *sums, plan.sd(role)))
+            progress = progress._replace(places=moments.narrowed(progress.places, *sums, plan.sd(role)))
         case "moments":
             progress = progress._replace(scatter=_moments(plan, progress, total, people))
         case "clamping":

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, ndtr
 
 from privreg.base.arrays import Array
-from privreg.collector.covariates import indicators, whitening
+from privreg.collector.covariates import moments, whitening
 from privreg.collector.covariates.moments import ANSWERING
 from privreg.collector.covariates.whitening import FARTHEST, LIMITS, Cells
 from privreg.collector.estimation import combination, coordinates, curvature, estimate, reference
@@ -69,7 +69,7 @@ def found_of(
     scatter, fitted = progress.scatter, progress.fitted
     share, error = scatter.usable
     unusable = Unusable.counted(share, error, scatter.asked)
-    lost = [j for j, ok in zip(plan.unscaled, indicators.converged(progress.places), strict=True) if not ok]
+    lost = [j for j, ok in zip(plan.unscaled, moments.converged(progress.places), strict=True) if not ok]
     people = sum(float(s.weight.sum()) for s in progress.scored if s.state.role == "main")
     needed = wanted(plan, progress.state.longest, scatter.answering if plan.persons else 1.0)
     clamped = shares_of(plan, progress)
@@ -107,10 +107,10 @@ def found_of(
     if plan.rules.track and not plan.rules.varying:
         scale, width = fitted.scale * progress.state.y_scale, plan.y_high - plan.y_low
         if math.isfinite(width):  # next to nothing at an end, as if most responses were clamped there; else its square
-            flat = scale < indicators.SMALL**2 * width
+            flat = scale < moments.SMALL**2 * width
             if plan.layout.constant and not flat:
                 mean = progress.state.y_centre + progress.state.y_scale * float(found.theta[0])  # covariates' mean is 0
-                flat = scale < indicators.SMALL * width and min(mean - plan.y_low, plan.y_high - mean) < SURE * scale
+                flat = scale < moments.SMALL * width and min(mean - plan.y_low, plan.y_high - mean) < SURE * scale
         # a response that is even over its range is as wide: not where reports show that most records were used
         spread = plan.rules.ratio * scale > 0.5 * width if math.isfinite(width) else fitted.scale > LIMITS[1]
         nonresponse = held.unusable and not unusable.few and spread

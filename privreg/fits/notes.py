@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from privreg.base.arrays import Array
-from privreg.collector.covariates.indicators import LARGE, SMALL, Bounded
+from privreg.collector.covariates.moments import LARGE, SMALL, Bounded
 from privreg.collector.plan import End
 from privreg.families.measures import NORMAL_95
 from privreg.results.statement import Unusable

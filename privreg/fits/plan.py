@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
 from privreg.collector.covariates import whitening
-from privreg.collector.covariates.indicators import LARGE, SMALL
-from privreg.collector.covariates.moments import Layout
+from privreg.collector.covariates.moments import LARGE, SMALL, Layout
 from privreg.collector.covariates.whitening import Cells
 from privreg.collector.plan import MOST, Crossed, End, Extreme, Made, Plan
 from privreg.errors import OptionError, UnsupportedArgumentError, as_named

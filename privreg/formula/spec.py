@@ -10,7 +10,7 @@ import numpy as np
 
 from privreg.base.arrays import Array
 from privreg.collector.aggregate.plan import Noise
-from privreg.collector.covariates.indicators import Bounded
+from privreg.collector.covariates.moments import Bounded
 from privreg.collector.estimation.curvature import MOST
 from privreg.collector.inference.methods import local_groups, summed_groups
 from privreg.data.participants import DIFFERENCES, WITHIN, Participants

@@ -21,7 +21,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from privreg.base.optional import comes_from
 from privreg.errors import OptionError
 
 
@@ -88,6 +87,13 @@ _FORMS: Final = ("__arrow_c_stream__", "__array__", "__array_interface__", "__dl
 """Protocols by which other libraries' objects give rows without their place in memory."""
 _QUERIES: Final = {"polars": "LazyFrame", "pyarrow": "Dataset", "duckdb": "DuckDBPyRelation", "privreg": "Sql"}
 """Objects that know how to find rows, which may be whose they will."""
+
+
+def comes_from(value: object, package: str, *names: str) -> bool:
+    """True if a value is of one of a package's classes, found without importing it."""
+    return any(
+        c.__name__ in names and c.__module__.partition(".")[0].lstrip("_") == package for c in type(value).__mro__
+    )
 
 
 def accounts_of(data: Any) -> Accounts:

@@ -13,8 +13,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from privreg.base.arrays import Array, Ints, triangle
+from privreg.base.arrays import Array, Ints
 from privreg.collector.aggregate.report import averaged
+from privreg.collector.covariates.whitening import triangle
 from privreg.collector.plan import Plan
 from privreg.families import measures, scores
 from privreg.families.logistic import multinomial

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, chi2
 
 from privreg.collector import levels
-from privreg.collector.covariates import indicators, moments
+from privreg.collector.covariates import moments
 from privreg.collector.covariates.moments import Layout
 from privreg.collector.covariates.whitening import bring_in, moment_diagonal
 from privreg.privacy.ledger import Budget
@@ -323,13 +323,13 @@ def test_columns_of_any_scale_are_found_through_noise():
     sd = MECHANISM.sd(MECHANISM.bits_radius(m), m)
     found = []
     for seed in range(2):
-        rng, search = np.random.default_rng(seed), indicators.begin(m)
+        rng, search = np.random.default_rng(seed), moments.search(m)
         for _ in range(LOCATIONS):
             v = PLACES[:, 0] + PLACES[:, 1] * rng.standard_normal((GROUPS, each, m))
             noise = sd * math.sqrt(each) * rng.standard_normal((GROUPS, m))
             total = (v > search.thresholds[:, None]).sum(axis=1) + noise
-            search = indicators.learn(search, total, np.full(GROUPS, float(each)), sd)
-        found.append(indicators.converged(search))
+            search = moments.narrowed(search, total, np.full(GROUPS, float(each)), sd)
+        found.append(moments.converged(search))
         # errors in units of what the search says it does not know
         assert (np.abs(search.centre - PLACES[:, 0]) < 4.5 * search.unsure[0] * search.scale).all()
         assert (np.abs(np.log(search.scale / PLACES[:, 1])) < 4.5 * search.unsure[1]).all()
@@ -338,11 +338,11 @@ def test_columns_of_any_scale_are_found_through_noise():
 
 @pytest.mark.thorough
 def test_a_scale_is_never_so_small_beside_the_centre_that_the_map_with_it_has_no_inverse():
-    search = indicators.begin(1)
+    search = moments.search(1)
     for _ in range(2 * LOCATIONS):  # a column that is always the same, and reports without noise
-        search = indicators.learn(search, 1.0 * (search.thresholds < 1e14), np.ones(GROUPS), 1e-6)
+        search = moments.narrowed(search, 1.0 * (search.thresholds < 1e14), np.ones(GROUPS), 1e-6)
     assert search.centre[0] == pytest.approx(1e14)
-    assert search.scale[0] == indicators.NARROWEST * search.centre[0]
+    assert search.scale[0] == moments.NARROWEST * search.centre[0]
 
 
 # --- the reference -------------------------------------------------------------------------------------

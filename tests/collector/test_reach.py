@@ -8,7 +8,7 @@ import pytest
 
 import privreg as pr
 from privreg.collector import rounds
-from privreg.collector.covariates import indicators, moments
+from privreg.collector.covariates import moments
 from privreg.collector.estimation import curvature
 from privreg.collector.plan import Progress, ScoreRound
 from privreg.errors import ReliabilityWarning
@@ -28,7 +28,7 @@ def after(places, people, kind="huber"):
         weight = np.full((1, 16), n / 16)
         seen.append(ScoreRound(state._replace(number=number, c=1.0), weight, np.zeros((1, 16, 3)), None, 1.0))
     scatter = moments.start_even(np.eye(3), plan.factors)
-    return plan, Progress(seen[-1].state, scatter, indicators.begin(0), None, tuple(seen), None, ())
+    return plan, Progress(seen[-1].state, scatter, moments.search(0), None, tuple(seen), None, ())
 
 
 @pytest.mark.parametrize(

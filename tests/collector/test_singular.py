@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.collector.covariates import indicators, whitening
+from privreg.collector.covariates import moments, whitening
 from privreg.protocol.rounds import GROUPS
 
 
@@ -25,13 +25,13 @@ def test_a_spread_that_is_lost_beside_a_centre_far_away():
 
 @pytest.mark.thorough
 def test_a_search_among_few_people_keeps_its_scale_a_number():
-    rng, search = np.random.default_rng(1), indicators.begin(1)
+    rng, search = np.random.default_rng(1), moments.search(1)
     for _ in range(60):
         weight = (np.arange(GROUPS) < 1).astype(float)
         total = weight[:, None] * (search.thresholds < 1e-30)
-        search = indicators.learn(search, total + 0.01 * rng.standard_normal(total.shape), weight, 0.01)
-        assert (search.scale >= indicators.SMALLEST).all()
-        assert (search.scale <= 1.0 / indicators.SMALLEST).all()
+        search = moments.narrowed(search, total + 0.01 * rng.standard_normal(total.shape), weight, 0.01)
+        assert (search.scale >= moments.SMALLEST).all()
+        assert (search.scale <= 1.0 / moments.SMALLEST).all()
         assert np.isfinite(search.thresholds).all()
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from privreg.collector.covariates import indicators
+from privreg.collector.covariates import moments
 from privreg.protocol.rounds import GROUPS
 from privreg.protocol.schedule import LOCATIONS
 
@@ -18,12 +18,12 @@ def test_a_column_is_found_wherever_it_lies(mean, sd):
     rng = np.random.default_rng(3)
     each = PEOPLE // GROUPS
     weight = np.full(GROUPS, float(each))
-    search = indicators.begin(3)  # three columns of the same law
+    search = moments.search(3)  # three columns of the same law
     for _ in range(LOCATIONS):
         above = rng.binomial(each, ndtr((mean - search.thresholds) / sd))
         total = above + SD * np.sqrt(each) * rng.standard_normal(above.shape)
-        search = indicators.learn(search, total, weight, SD)
+        search = moments.narrowed(search, total, weight, SD)
     centre, scale = search.centre, search.scale
-    assert indicators.converged(search).all()
+    assert moments.converged(search).all()
     assert np.all(np.abs(centre - mean) < 0.5 * sd)
     assert np.all(np.abs(np.log(scale / sd)) < np.log(2.0))

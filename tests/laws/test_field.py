@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from privreg.collector.covariates.indicators import Bounded
+from privreg.collector.covariates.moments import Bounded
 from privreg.errors import OptionError
 from privreg.families import measures
 from privreg.families.scores import Gauge

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privreg.audit import devices as audited
-from privreg.collector.covariates.indicators import Bounded
+from privreg.collector.covariates.moments import Bounded
 from privreg.families import measures, scores
 from privreg.families.scores import Gauge
 from privreg.fits.plan import device_plan

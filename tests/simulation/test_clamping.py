@@ -10,7 +10,7 @@ from scipy.stats import binom, norm
 
 import privreg as pr
 from privreg.collector import rounds
-from privreg.collector.covariates.indicators import Bounded
+from privreg.collector.covariates.moments import Bounded
 from privreg.errors import ReliabilityWarning
 from privreg.fits.findings import shares_of
 from privreg.fits.notes import Shares, harmed, quantile

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaincinv
 
 from privreg.base.arrays import Array, Flags
-from privreg.collector.covariates.indicators import LARGE, SMALL
+from privreg.collector.covariates.moments import LARGE, SMALL
 from privreg.collector.covariates.whitening import FARTHEST
 from privreg.collector.estimation.coordinates import SHARP
 from privreg.collector.plan import Extreme, longest

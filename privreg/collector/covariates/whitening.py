@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.linalg import qr
 from scipy.special import gammaincinv, ndtri
 
-from privreg.base.arrays import Array
+from privreg.base.arrays import Array, Ints
 from privreg.collector.levels import PRECISE, STRICT
 
 LEAST_LEVEL: Final = 0.05  # Share of a level, relative to an even one, at least: noise may make it none, or less
@@ -420,3 +420,11 @@ def made_white(z: Array, *, centred: bool = True) -> Array:
     if values[0] < _FLAT:
         moments = (vectors * np.maximum(values, _FLAT)) @ vectors.T
     return np.asarray(z @ np.linalg.inv(np.linalg.cholesky(moments)).T)
+
+
+@cache
+def triangle(size: int) -> tuple[Ints, Ints]:
+    """Rows and columns of a lower triangle, as `numpy.tril_indices`, which makes them anew for each of many reports."""
+    row, col = np.tril_indices(size)
+    row.flags.writeable = col.flags.writeable = False
+    return row, col

@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from privreg.base.arrays import Array, triangle
+from privreg.base.arrays import Array
+from privreg.collector.covariates.whitening import triangle
 from privreg.collector.estimation import coordinates, curvature, reference
 from privreg.collector.estimation.curvature import CARRY, LEAST, SMALLEST, Curvature, RoundMeans, means
 from privreg.collector.estimation.reference import Reference

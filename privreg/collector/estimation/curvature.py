@@ -14,7 +14,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri, dtrtrs
 
-from privreg.base.arrays import Array, triangle
+from privreg.base.arrays import Array
+from privreg.collector.covariates.whitening import triangle
 
 SPREAD: Final = 0.25
 """Prior sd of the eigenvalues of M about their mean. This, `SLOPE` and `COMMON` are rather wider than where reports are

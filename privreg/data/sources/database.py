@@ -10,10 +10,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from privreg.base.optional import comes_from, need
+from privreg.base.optional import need
 from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, beyond, check_labels
 from privreg.data.sources.tables import foreign, quoted
 from privreg.errors import DataError, MissingExtraError, PrivregError, UnsupportedArgumentError, quietly
+from privreg.privacy.accounts import comes_from
 
 _ALIAS: Final = "privreg_rows"
 _BACKTICKS: Final = ("MySQLdb", "pymysql", "mysql", "mariadb", "aiomysql")

@@ -18,7 +18,6 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from privreg.base.optional import comes_from
 from privreg.data.columns import check_mapping, column_of
 from privreg.data.sources.arrow import kind_of
 from privreg.data.sources.csv import PLAIN, Csv, check_commas, header_of
@@ -51,6 +50,7 @@ from privreg.errors import (
     nearest,
     quietly,
 )
+from privreg.privacy.accounts import comes_from
 from privreg.privacy.ledger import refuse_fitted
 from privreg.schema.declarations import Schema
 

@@ -14,7 +14,6 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from privreg.base.optional import comes_from
 from privreg.data.cells import Taken, coded_texts, plain_vector, taken, unmasked
 from privreg.data.columns import check_mapping, row_labels
 from privreg.data.sources.arrow import streamed
@@ -35,7 +34,7 @@ from privreg.data.sources.source import (
     rows_of,
 )
 from privreg.errors import DataError, UnsupportedArgumentError, quietly
-from privreg.privacy.accounts import UNKNOWN, accounts_of, of_columns, of_mapping
+from privreg.privacy.accounts import UNKNOWN, accounts_of, comes_from, of_columns, of_mapping
 
 
 class Table(NamedTuple):

@@ -12,9 +12,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from privreg.base.arrays import Ints, triangle
+from privreg.base.arrays import Ints
 from privreg.collector import rounds
 from privreg.collector.aggregate.plan import Known, Progress, State
+from privreg.collector.covariates.whitening import triangle
 from privreg.collector.plan import Plan
 from privreg.protocol.rounds import Reports
 from privreg.protocol.schedule import ENDLESS

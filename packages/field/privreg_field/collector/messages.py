@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from privreg.base.arrays import Array, Ints, triangle
+from privreg.base.arrays import Array, Ints
+from privreg.collector.covariates.whitening import triangle
 from privreg.collector.plan import Plan
 from privreg.errors import OptionError
 from privreg.families.scores import Gauge as Measured
