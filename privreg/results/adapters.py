@@ -46,9 +46,9 @@ def for_marginaleffects(self: Any, rows: Any = None) -> Any:
     """These results as a model of the library marginaleffects, for its predictions, comparisons and slopes.
 
     As in ``marginaleffects.avg_comparisons(res.for_marginaleffects(rows))``, of ``pip install ".[adapters]"``. It
-    averages over *public* `rows`, of :meth:`reference_grid` by default. It needs a covariance, and t-ratios that are
-    normal or Student's, else it is an InferenceError. What resamples or fits again, and all that reads the response,
-    can't work without the data.
+    averages over *public* `rows`, of `PrivateResults.reference_grid` by default. It needs a covariance, and t-ratios
+    that are normal or Student's, else it is an InferenceError. What resamples or fits again, and all that reads the
+    response, can't work without the data.
     """
     if rows is not None:
         refuse_fitted(rows, "predictions for them", simulated=self.privacy.seeded)

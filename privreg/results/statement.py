@@ -200,7 +200,7 @@ class PrivacyStatement(View):
     linked: bool = False  # True if reports are used beside public covariates, which tell whose they are
     # The reports' scores, bounds and noise as numbers, for `verify`
     mechanics: tuple[Mapping[str, Any], ...] = field(default=(), compare=False)
-    setting: str = "reports"  # Front door whose words it takes; see `privreg.results.SETTINGS`
+    setting: str = "reports"  # Front door whose words it takes; see `SETTINGS`
     operators: tuple[str, ...] = ()  # Names of the two collectors of a study in the field
     gaussian: bool = True  # True if a curator's release is one Gaussian mechanism, μ-GDP with the budget's μ
     right: float | None = None  # Chance that the best guess between two records is right; by the GDP parameter if None

@@ -284,8 +284,28 @@ def as_latex(parts: Iterable[Part]) -> str:
                 # names wrap where they are long, and columns go on below where they hold words
                 wrap = max(map(len, part.names), default=0) > 22
                 per = (3 if wrap else 4) if part.facts else len(part.head)
-                starts = range(0, len(part.head), per)
-                out += title + [_columns(part, slice(start, start + per), wrap=wrap) for start in starts]
+                out += title
+                for start in range(0, len(part.head), per):
+                    columns, rows = slice(start, start + per), list[str]()
+                    for name, row in part.lines():
+                        if row is None:  # of no width, so that it doesn't widen the columns below it
+                            block = rf"\parbox[t]{{\linewidth}}{{\raggedright\bfseries {tex(name, breaks=True)}}}"
+                            rows.append("\\midrule\n" * bool(rows) + rf"\makebox[0pt][l]{{{block}}} \\*")
+                        elif not start or any(row[columns]):
+                            rows.append(_tex_row(name, row[columns]))
+                    if part.facts:
+                        rows += [r"\midrule", *(_tex_row(label, values[columns]) for label, values in part.facts)]
+                    head, column = part.head[columns], "r"
+                    stub = r">{\raggedright\arraybackslash}p{0.32\linewidth}" if wrap else "l"
+                    if part.facts:  # all wrap
+                        share = (0.67 if wrap else 0.75) / len(head)
+                        column = rf">{{\raggedleft\arraybackslash}}p{{\dimexpr{share:.3f}\linewidth-2\tabcolsep}}"
+                    layout = rf"@{{\extracolsep{{\fill}}}}{stub}{column * len(head)}@{{}}"
+                    if len(head) == 1:  # it stays beside the names: an empty column takes the rest of the width
+                        layout = rf"@{{}}{stub}@{{\hspace{{2em}}}}{column}@{{\extracolsep{{\fill}}}}l@{{}}"
+                    top = [f"\\toprule\n{_tex_row(part.stub, head)}\n\\midrule"]
+                    lines = (1 + (wrap or bool(part.facts))) * len(rows)
+                    out.append(_environment(layout, top, rows, [r"\bottomrule"], lines, fill=True))
     body = "\n\n\\smallskip\n".join(out)
     needs, settings = r"\usepackage{booktabs} and \usepackage{array}", r"\footnotesize\setlength{\tabcolsep}{3pt}%"
     if "{longtable}" in body:
@@ -293,32 +313,6 @@ def as_latex(parts: Iterable[Part]) -> str:
         lengths = {"LTleft": "0pt", "LTright": "0pt", "LTpre": r"\smallskipamount", "LTpost": r"\smallskipamount"}
         settings += "\n" + "".join(f"\\setlength{{\\{k}}}{{{v}}}" for k, v in lengths.items()) + "%"
     return f"% needs {needs}\n\\begin{{center}}\n{settings}\n{body}\n\\end{{center}}\n"
-
-
-def _columns(table: Table, part: slice, *, wrap: bool) -> str:
-    """Some columns; with facts all wrap."""
-    body = list[str]()
-    for name, row in table.lines():
-        if row is None:  # of no width, so that it doesn't widen the columns below it
-            title = f"\\parbox[t]{{\\linewidth}}{{\\raggedright\\bfseries {tex(name, breaks=True)}}}"
-            body.append("\\midrule\n" * bool(body) + f"\\makebox[0pt][l]{{{title}}} \\\\*")
-        elif not part.start or any(row[part]):
-            body.append(_tex_row(name, row[part]))
-    if table.facts:
-        body += [r"\midrule", *(_tex_row(label, values[part]) for label, values in table.facts)]
-    head = table.head[part]
-    stub, column = r">{\raggedright\arraybackslash}p{0.32\linewidth}" if wrap else "l", "r"
-    if table.facts:
-        share = (0.67 if wrap else 0.75) / len(head)
-        column = rf">{{\raggedleft\arraybackslash}}p{{\dimexpr{share:.3f}\linewidth-2\tabcolsep}}"
-    top = [f"\\toprule\n{_tex_row(table.stub, head)}\n\\midrule"]
-    lines = (1 + (wrap or bool(table.facts))) * len(body)
-    # a single column of numbers stays beside the names: an empty one takes the rest of the width
-    if len(head) > 1:
-        layout = rf"@{{\extracolsep{{\fill}}}}{stub}{column * len(head)}@{{}}"
-    else:
-        layout = rf"@{{}}{stub}@{{\hspace{{2em}}}}{column}@{{\extracolsep{{\fill}}}}l@{{}}"
-    return _environment(layout, top, body, [r"\bottomrule"], lines, fill=True)
 
 
 _PAGE: Final = 30  # Lines of a table that stay on one page; longer tables may break over pages

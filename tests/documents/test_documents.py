@@ -93,7 +93,7 @@ def _figures_are_closed_and_settings_restored():
 def test_every_plotting_method_has_a_picture():
     """The page of plots is where the reference takes its pictures from."""
     shown = {tag for tag in re.findall(r":tags: \[picture, ([\w.]+)\]", (ROOT / "docs" / "plots.md").read_text())}
-    others = "MetaAnalysis Shrunken Selection Smooth Histogram SurvivalCurves HazardPrediction"
+    others = "MetaAnalysis Smooth Histogram SurvivalCurves HazardPrediction"
     found = {"privacy_curve", *(f"{name}.plot" for name in others.split())}
     for kind in (PrivateResults, Comparison, StudyPlan, MeansResults):
         found |= {f"{kind.__name__}.{name}" for name in dir(kind) if name.startswith("plot")}

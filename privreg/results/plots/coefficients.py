@@ -149,7 +149,7 @@ def plot_coef(
         moved = moved.mul([steps.get(name, Step()).size for name in table.index], axis=0)
         # exp of a wild limit stays finite, as no axis can show infinity
         tables[i] = table.assign(**(np.exp(moved.clip(-_WILDEST, _WILDEST)) if exponentiate else moved))
-    units = [unit_of(fit, exponentiate=exponentiate) for fit in fits]
+    units = [unit_of(fit, exponentiate=exponentiate, stepped=any(row.step for row in rows)) for fit in fits]
     drawn = Drawn(tables, rows, names, units, exponentiate)
     intervals = [f"{100 * (1 - alpha):.6g}% {'simultaneous ' * simultaneous}intervals"]
     intervals *= all("conf_low" in t for t in tables)
@@ -163,16 +163,15 @@ def plot_coef(
     return cast("Axes", figure(drawn, footer, title, ax))
 
 
-def unit_of(fit: ResultData, *, exponentiate: bool) -> Unit:
-    """Words for the axis of a result's coefficients."""
+def unit_of(fit: ResultData, *, exponentiate: bool, stepped: bool) -> str:
+    """Words for the axis of a result's coefficients, or of these times their steps."""
     response = literal(shorten([fit.design.endog_name], 30)[0])
     if exponentiate:
         of = re.fullmatch(r"np\.log\((.*)\)", response)
-        ratio = f"ratio of {f'exp({response})' if of is None else of[1]}"
-        what = fit.family.logs[1] if fit.family.logs else ratio
-        return Unit(what, f"{what} per step")
+        what = fit.family.logs[1] if fit.family.logs else f"ratio of {f'exp({response})' if of is None else of[1]}"
+        return f"{what} per step" if stepped else what
     what = fit.family.logs[0] if fit.family.logs else "margin" if fit.family.link == "margin" else response
-    return Unit(f"coefficient ({what})", f"change in {what} per step")
+    return f"change in {what} per step" if stepped else f"coefficient ({what})"
 
 
 _SEEN: Final = 1 / 200  # Length of an interval, relative to the farthest limit, below which it is hidden by its dot
@@ -194,15 +193,8 @@ class Drawn(NamedTuple):
     tables: list[pd.DataFrame]
     rows: list[Row]
     names: list[str]
-    units: list[Unit]
+    units: list[str]
     exponentiate: bool
-
-
-class Unit(NamedTuple):
-    """Words for the axis: of a coefficient as it is, and of one times its step."""
-
-    plain: str
-    stepped: str
 
 
 def figure(drawn: Drawn, footer: str, title: str | None, ax: Any) -> Axes | NDArray[Any]:
@@ -214,7 +206,7 @@ def figure(drawn: Drawn, footer: str, title: str | None, ax: Any) -> Axes | NDAr
     if len(units) > 1 or longest > 20 or len(drawn.names) > 3:
         width *= 1.45 if len(units) == 1 else 2.0
     height = 0.9 + len(drawn.rows) * (0.16 + 0.11 * len(drawn.names)) + (0.3 if several else 0)
-    what = f"results in {len(units)} units ({', '.join(unit.plain for unit in units)})"
+    what = f"results in {len(units)} units ({', '.join(units)})"
     with style.placed(ax, (1, len(units)), (width, max(height, 1.5)), what, title) as axes:
         for i, (panel, unit) in enumerate(zip(axes.flat, units, strict=True)):
             held = [name for name, of in zip(drawn.names, drawn.units, strict=True) if of == unit]
@@ -231,7 +223,7 @@ def figure(drawn: Drawn, footer: str, title: str | None, ax: Any) -> Axes | NDAr
     return axes.ravel() if isinstance(ax, Sequence | np.ndarray) or len(units) > 1 else axes.flat[0]
 
 
-def draw(ax: Any, drawn: Drawn, unit: Unit, width: float, *, names: bool = True) -> None:
+def draw(ax: Any, drawn: Drawn, unit: str, width: float, *, names: bool = True) -> None:
     """Draw the results of one unit on axes that have, with the names of the rows, so many inches."""
     rows, inks = drawn.rows, style.inks_for(ax)
     place = {r.name: i for i, r in enumerate(rows) if r.name is not None}
@@ -269,8 +261,7 @@ def draw(ax: Any, drawn: Drawn, unit: Unit, width: float, *, names: bool = True)
         width -= max(len(line) for label in labels for line in label.split("\n")) * 0.56 * size / 72.0
     if not drawn.exponentiate:
         ax.locator_params(axis="x", nbins=min(max(int(width / _TICK), 2), 9))
-    words = unit.stepped if any(r.step for r in rows) else unit.plain
-    ax.set_xlabel(textwrap.fill(words, max(int(72.0 * width / (0.56 * ax.xaxis.label.get_fontsize())), 10)))
+    ax.set_xlabel(textwrap.fill(unit, max(int(72.0 * width / (0.56 * ax.xaxis.label.get_fontsize())), 10)))
 
 
 def plot_trajectory(

@@ -49,11 +49,6 @@ STYLE: Final = {
 }
 
 
-def pyplot() -> Any:
-    """``matplotlib.pyplot``, which is an extra."""
-    return need("matplotlib.pyplot", "plot", "a plot")
-
-
 @contextmanager
 def placed(
     ax: Any, shape: tuple[int, int], size: tuple[float, float], what: str, title: str | None = None, **more: Any
@@ -62,7 +57,7 @@ def placed(
     if title is not None and not isinstance(title, str):
         raise OptionError(f"title={shown(title)} must be a text.")
     if ax is None:
-        plt = pyplot()
+        plt = need("matplotlib.pyplot", "plot", "a plot")
         # loads the backend now: loaded inside, leaving the context would undo a notebook's interactive mode, which the
         # backend sets, and every figure but the first would stay unseen
         plt.draw_if_interactive()

@@ -60,13 +60,13 @@ def get_prediction(self: Any, exog: Any = None, *, method: str | None = None) ->
     """Predictions with standard errors and confidence intervals of the mean.
 
     A Prediction: predicted_mean, se_mean, conf_int(alpha), summary_frame(alpha), notes (which take limits back); "mean"
-    is what :meth:`predict` gives. Limits are those of the linear predictor through the inverse link. Of a multinomial
-    fit, or of levels in order, probabilities, rows by levels; the frame is long, one line for each row and level, and
-    limits are those of the logit of each probability, so that they stay in (0, 1). A HazardPrediction of a fit of
-    ``Surv()``, see :meth:`hazards`.
+    is what `PrivateResults.predict` gives. Limits are those of the linear predictor through the inverse link. Of a
+    multinomial fit, or of levels in order, probabilities, rows by levels; the frame is long, one line for each row and
+    level, and limits are those of the logit of each probability, so that they stay in (0, 1). A HazardPrediction of a
+    fit of ``Surv()``, see `PrivateResults.hazards`.
 
-    Predictions for private rows are not protected; see :meth:`predict`. There are no prediction intervals of single
-    responses, which need their spread; fits with ``Quantile(0.025)`` and ``Quantile(0.975)``, two more releases,
+    Predictions for private rows are not protected; see `PrivateResults.predict`. There are no prediction intervals of
+    single responses, which need their spread; fits with ``Quantile(0.025)`` and ``Quantile(0.975)``, two more releases,
     estimate such limits.
     """
     # Errors of K classes are those of the logits of their probabilities. That of class l is η_l − log Σ exp η over the
