@@ -55,7 +55,7 @@ def _load(path: str | Path, functions: Any, trust: str | Path | None, *, streams
     def needs(document: dict[str, Any]) -> int:
         if document["kind"] == archive.STREAM and not streams:
             raise SavedFileError(
-                f"{str(path)!r} is a stream; in Python, privreg.load(...).results() are its results so far."
+                f"{str(path)!r} is a stream to go on with; privreg.load(...).results() are its results so far."
             )
         if document["kind"] == archive.CHECKPOINT:
             again = f"give the fit's own call again, with checkpoint={str(path)!r}."

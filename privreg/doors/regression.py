@@ -394,7 +394,7 @@ class PrivateOnlineRegression(Described):
             ),
             "client= doesn't go with k_max=, weights= or cluster=: a person's rows may be in several parts of the "
             "files, which are read in this process": dask and here,
-            "mended= is of rows that are read once, and these are read anew; a fit without the checkpoint is another "
+            "mended= is of rows that are read once, and these are read anew: remove the checkpoint for another "
             "release": curator and mended,
             "checkpoint= doesn't go with k_max=: who came, and the rows of whoever is being read, are never stored": (
                 kept is not None and self._spec.people.k_max is not None and not curator

@@ -228,7 +228,8 @@ def array_spec(endog: Any, exog: Any, asked: ModelOptions) -> tuple[ModelSpec, S
     schema = Schema.declare(**asked.declarations())
     held = read_arrays(endog, exog, asked.offset, asked.exog_names, asked.endog_name, asked.exposure)
     if beside := [name for name in schema.levels if name not in (*held.names, held.endog_name)]:
-        raise errors.SchemaError(f"levels[{beside[0]!r}] are of no array; the response is {held.endog_name!r} here.")
+        said = f"arrays hold numbers, except for the response ({held.endog_name!r} here): code factors first"
+        raise errors.SchemaError(f"levels[{beside[0]!r}]: levels= is for formulas; {said}.")
     schema = with_counts(schema, family, held.endog_name)
     people = Participants.declare(missing=asked.missing)
     (leaks, learn), numeric = asked.learned(), held.numeric(family.kind)
@@ -394,10 +395,9 @@ def public_rows(spec: ModelSpec, covariates: Any, fitted: Any = None) -> PublicR
     design = spec.design
     names, least = design.covariates, LEAST * len(design.names)
     if spec.private == "response" or not names:
-        raise errors.OptionError(
-            "covariates= is for covariates that reports alone tell of: with private='response' they are public and "
-            f"known, and {spec.formula!r} may have none; leave it out."
-        )
+        public = "a model with private='response', whose covariates are public and known"
+        of = public if names else f"{spec.formula!r}, which has none"
+        raise errors.OptionError(f"covariates= has nothing to tell of {of}; leave it out.")
     frame = check_covariates(covariates, names, "covariates=")
     accounts = accounts_of(covariates)
     if fitted is not None:

@@ -174,7 +174,9 @@ class ModelNames(NamedTuple):
     formula: str | None  # None of arrays
 
     def __getattr__(self, name: str) -> Never:
-        raise NotPrivateError(f"res.model has no {name!r}: results keep names only; keep the model that you fitted.")
+        raise NotPrivateError(
+            f"res.model has no {name!r}: results keep endog_names, exog_names and formula; keep the model you fitted."
+        )
 
 
 class Labelled:

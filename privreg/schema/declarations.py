@@ -94,7 +94,7 @@ def _pair(kind: str, name: object, value: object) -> Pair:
     if len(pair) != 2 or pair[0] is None or pair[1] is None:
         dates = "or of dates, two that exist, such as 2020-01-31"
         if kind == "moments":
-            dates = f"of dates in days since {EPOCH_TEXT}, or dates as bounds"
+            dates = f"for dates count days since {EPOCH_TEXT}, and give dates as bounds"
         raise SchemaError(f"{kind}[{name!r}] is {got}; it must be a pair of numbers {wanted}, {dates}.")
     if any(LARGEST < abs(v) < math.inf for v in pair if v is not None):
         raise SchemaError(f"{kind}[{name!r}] is {got}; beyond {LARGEST:g} change the column's unit, in {wanted} too.")

@@ -357,7 +357,9 @@ def check_levels(response: str, schema: Schema, error: type[PrivregError] = Sche
             "moments, or choose a family for numbers."
         )
     if response not in schema.levels:
-        raise SchemaError(f"{of} has no declared levels, which this family models; give {levels}, all in order.")
+        raise SchemaError(
+            f"{of} has no declared levels, which this family models; give {levels} with all of them, in order."
+        )
     if len(schema.levels[response]) > MOST_LEVELS:
         raise SchemaError(
             f"{of} has more than {MOST_LEVELS} levels, the most such a family takes; join rare levels before fitting, "
