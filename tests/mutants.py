@@ -1758,7 +1758,7 @@ MUTANTS = (
     Mutant(
         "rows are as long however rare a level is",
         "privreg/collector/estimation/coordinates.py",
-        "else wanted - others",
+        "else _needed(plan, scatter) - others",
         "else 0.0",
         ("tests/collector/test_estimate.py::test_slopes_of_levels_are_told_with_few_in_one_of_them",),
     ),

@@ -86,13 +86,16 @@ def audit(first: Array, second: Array, *, alpha: float = 1e-6, direction: Array 
     Reports are projected on `direction`, shape (d,); by default on the difference of the first halves' means. For
     mechanisms that treat coordinates alike but whose noise is not normal, the coordinate in which the neighbours differ
     does better.
-    Raises OptionError if the reports are not finite arrays with four rows or more, or a number is out of range.
+    Raises OptionError if the reports are not finite arrays of equal width with four rows or more, or a number is out of
+    range.
 
     See Clopper & Pearson (1934); Jagielski, Ullman & Oprea (2020), Auditing differentially private machine learning,
     section 4.1; for μ, Dong, Roth & Su (2022), Gaussian differential privacy, section 2.
     """
     level(alpha)
     a, b = _reports("first", first), _reports("second", second)
+    if a.shape[1] != b.shape[1]:
+        raise OptionError(f"the reports have {a.shape[1]} and {b.shape[1]} columns; they must have equally many.")
     half_a, half_b = len(a) // 2, len(b) // 2
     if direction is None:
         along = b[:half_b].mean(axis=0) - a[:half_a].mean(axis=0)

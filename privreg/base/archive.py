@@ -27,7 +27,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.errors import SavedFileError, UnsupportedArgumentError
+from privreg.errors import SavedFileError, UnsupportedArgumentError, quietly
 
 BYTES: Final = 32
 VARIABLE: Final = "PRIVREG_SECRET"
@@ -252,16 +252,14 @@ def read(
         raise SavedFileError(f"there is no file {str(target)!r}.")
     damaged = SavedFileError(f"{str(target)!r} is damaged or was not saved by privreg.")
     with ExitStack() as stack:
-        try:
-            z = stack.enter_context(zipfile.ZipFile(target))
-            members = z.infolist()
-            sizes = {member.filename: member.file_size for member in members}
-            packed = {member.compress_type for member in members} - {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
-            if packed or len(sizes) < len(members) or sizes[_DOCUMENT] > LONGEST:
-                raise damaged
-            document = json.loads(_member(z, _DOCUMENT))
-        except Exception:  # zipfile, zlib and json raise a dozen kinds for damaged bytes
-            raise damaged from None
+        # zipfile, zlib and json raise a dozen kinds for damaged bytes
+        z = stack.enter_context(quietly(lambda: zipfile.ZipFile(target), damaged))
+        members = z.infolist()
+        sizes = {member.filename: member.file_size for member in members}
+        packed = {member.compress_type for member in members} - {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
+        if packed or len(sizes) < len(members) or sizes.get(_DOCUMENT, LONGEST + 1) > LONGEST:
+            raise damaged
+        document = quietly(lambda: json.loads(_member(z, _DOCUMENT)), damaged)
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise SavedFileError(f"{str(target)!r} has a format this version can't read; it reads format {FORMAT}.")
         kind = document.get("kind")
@@ -271,17 +269,11 @@ def read(
         numbers = 32 * q**2 + (q << 14)  # squares by group, and what is kept by round and bootstrap: more than enough
         if sum(sizes.values()) - sizes[_DOCUMENT] > 8 * numbers + 256 * len(sizes):
             raise SavedFileError(f"{str(target)!r} holds more than its document needs: it is damaged or made up.")
-        try:
-            held = {name: _member(z, name) for name in sizes}
-        except Exception:
-            raise damaged from None
+        held = quietly(lambda: {name: _member(z, name) for name in sizes}, damaged)
     found = held.pop(_SEAL, None)
     if kind in _SEALED:
         check_seal(target, held, found, trust, checkpoint=kind == CHECKPOINT)
-    try:
-        return document, {name[:-4]: _array(held[name]) for name in held if name != _DOCUMENT}
-    except Exception:
-        raise damaged from None
+    return document, quietly(lambda: {name[:-4]: _array(held[name]) for name in held if name != _DOCUMENT}, damaged)
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> bytes:

@@ -22,8 +22,7 @@ from typing import Any, Final, NoReturn
 from privreg import errors
 from privreg.base.optional import FIELD, added, find
 from privreg.base.version import __version__
-from privreg.cli.output import FAILED, complain
-from privreg.cli.verbs import VERBS
+from privreg.cli.verbs import FAILED, VERBS, complain
 from privreg.options.spelling import in_shell
 from privreg.options.table import BUDGET, TABLE, of_verb
 from privreg.options.unknown import OPTIONS, TIMES

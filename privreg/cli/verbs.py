@@ -1,22 +1,137 @@
-"""The verbs of the command line: each reads its options, runs, and returns the exit status."""
+"""The verbs of the command line: each reads its options, runs, writes results, and returns the exit status."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import math
+import os
 import re
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from privreg.cli import output
+from privreg.base.version import __version__
 from privreg.cli.values import budget, check_order, csv_of, family, floats, given, single
-from privreg.errors import OptionError, choose, quietly
+from privreg.errors import OptionError, PrivregError, choose, quietly
 from privreg.options.spelling import in_shell, quoted
 
 if TYPE_CHECKING:
     from privreg.planning.plan import StudyPlan
     from privreg.tables import View
+
+# --- results as they are printed and written ---------------------------------------------------------------------
+
+FAILED: Final = 2
+NOTHING: Final = 3  # Results are there, but most records seem to have sent noise only
+_KINDS: Final = (".html", ".txt", ".md", ".docx", ".tex", ".csv", ".json", ".privreg")
+_STYLE: Final = "body{font-family:sans-serif;margin:2em auto;max-width:64em;padding:0 1em}td,th{padding:.1em .6em}"
+
+
+def complain(problem: PrivregError, verb: str = "") -> None:
+    """Print an error as one line, in the command's spelling of what its Python text asks for."""
+    print(f"privreg: error: {in_shell(' '.join(str(problem).split()), verb)}", file=sys.stderr)
+
+
+def alpha_of(a: argparse.Namespace) -> float:
+    """One minus the level of intervals."""
+    out = round(1.0 - float(a.level), 12)
+    if not 0.0 < out < 1.0:
+        raise OptionError(f"level={a.level!r} must be a number in (0, 1), and not nearer to 1 than 1e-12.")
+    return out
+
+
+def files_of(a: argparse.Namespace) -> list[Path]:
+    """Check where results will go before anybody's budget is spent."""
+    found = [Path(name) for name in a.out]
+    read = "results that are read" if a.verb == "show" else "data"
+    for target in found:
+        out, folder = f"--out {str(target)!r}", target.parent
+        if target.suffix.lower() not in _KINDS:
+            raise OptionError(f"{out}: the kind of file goes by its suffix, one of {', '.join(_KINDS)}.")
+        if target.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+            raise OptionError(f"{out}: give the name of a file in a folder that can be written.")
+        for what, kept in {read: a.path, "schema": getattr(a, "schema", None)}.items():
+            if kept is not None and target.resolve() == Path(kept).resolve():
+                raise OptionError(f"{out} would overwrite the {what}; give another name.")
+        if target.suffix.lower() == ".docx":
+            from privreg.base.optional import need
+
+            need("docx", "docx", "a .docx file")
+    if a.quiet and not found:
+        spent = "" if a.verb == "show" else "spend the budget and "
+        raise OptionError(f"--quiet without --out would {spent}show nothing; add --out FILE.")
+    return found
+
+
+def deliver(
+    res: Any, summary: Any, table: Any, head: dict[str, Any], rows: str, files: Sequence[Path], a: argparse.Namespace
+) -> int:
+    """Write results and print them; the exit status, which says, as R and statsmodels would, that no record was usable.
+
+    `head` are further entries of JSON, and `rows` is the name of the table there. The budget is spent: one file that
+    can't be written must not cost the others, or the summary.
+    """
+    from dataclasses import replace  # which takes longer than all else of --help
+
+    from privreg.tables import as_html, as_page, as_text, respelt, write
+
+    problems = []
+    sources = [*files, Path(a.path)]  # of the whole privacy statement, for users without results in Python
+    kept = next((f for kind in (".json", ".privreg") for f in sources if f.suffix.lower() == kind), None)
+    whole = "in FILE.json, if --out FILE.json is given" if kept is None else f"in {kept.name}"
+    if kept is not None and kept.suffix.lower() == ".privreg":
+        whole = f"privreg.load({kept.name!r}).privacy"
+    summary = replace(summary, whole=whole, rest="--details")
+    spell = partial(in_shell, verb="fit" if rows == "coefficients" else "means")  # which notes advise on
+    parts = respelt(summary._exported(), spell)
+
+    def as_json() -> str:
+        document = {
+            "privreg": __version__,
+            "formula": a.formula,
+            "nobs": res.nobs,
+            "level": a.level,
+            "reliable": bool(table["reliable"].all()),
+            **head,
+            rows: table.to_dict("records"),
+            "privacy": {**res.privacy.to_json(), "statement": dict(res.privacy.rows())},
+        }
+        return json.dumps(_finite(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    more: dict[str, Callable[[], str]] = {
+        ".html": lambda: as_page(a.formula, f"<style>{_STYLE}</style>\n{as_html(parts)}") + "\n",
+        ".csv": table._as_csv,
+        ".json": as_json,
+    }
+    for target in files:
+        try:
+            if target.suffix.lower() == ".privreg":
+                res.save(target)
+            else:
+                write(target, parts, more, a.formula)
+        except PrivregError as e:
+            problems.append(e)
+    if not a.quiet:
+        print(as_text(respelt(summary._layout(), spell)).rstrip("\n"), flush=True)
+    for problem in problems:
+        complain(problem, a.verb)
+    silent = any(note.code == "nonresponse" for note in res.privacy.doubts)  # learned from reports, and printed
+    if a.quiet and silent:
+        print("privreg: warning: most records seem to have sent noise only; the files say more.", file=sys.stderr)
+    return FAILED if problems else NOTHING if silent and a.verb != "show" else 0
+
+
+def _finite(value: Any) -> Any:
+    """Replace what JSON can't say (infinite, not a number) by null."""
+    if isinstance(value, dict):
+        return {k: _finite(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
 
 DATA_SETS: Final = {
     "us-insurance": (
@@ -34,7 +149,7 @@ DATA_SETS: Final = {
 def fit(a: argparse.Namespace) -> int:
     """Fit a regression of a file."""
     check_order(a)
-    targets, alpha = output.targets(a), output.alpha(a)
+    targets, alpha = files_of(a), alpha_of(a)
     loss, constants = family(a)
     described, asked = {**budget(a), **given(a, "local.formula")}, given(a, "local.fit")
     files: Any = a.path
@@ -71,8 +186,8 @@ def _coefficients(res: Any, targets: Sequence[Path], a: argparse.Namespace, alph
     how = {"alpha": alpha, "simultaneous": a.simultaneous, "exponentiate": a.exponentiate}
     head = {"family": repr(res.family), "inference": list(res.methods), "simultaneous": a.simultaneous}
     head |= {"exponentiated": a.exponentiate}
-    shown = output.Shown(res, res.summary(details=a.details, **how), res.tidy(**how), head, "coefficients")
-    return output.deliver(shown, targets, a)
+    summary, table = res.summary(details=a.details, **how), res.tidy(**how)
+    return deliver(res, summary, table, head, "coefficients", targets, a)
 
 
 def means(a: argparse.Namespace) -> int:
@@ -80,7 +195,7 @@ def means(a: argparse.Namespace) -> int:
     from privreg.means import PrivateMeans
 
     check_order(a)
-    targets, options, alpha = output.targets(a), given(a, "means.formula"), output.alpha(a)
+    targets, options, alpha = files_of(a), given(a, "means.formula"), alpha_of(a)
     # a subgroup is named as its level is printed
     groups = {str(g): g for g in options.get("levels", {}).get(a.by, ())}
     budgets = single("--by-budget", a.by_budget, "GROUP=NUMBER, such as --by-budget north=0.5")
@@ -95,7 +210,7 @@ def _estimates(res: Any, targets: Sequence[Path], a: argparse.Namespace, alpha: 
     cells = {res._fit.names[k] for k in res._fit.cells}
     if cells.issuperset(table["term"]):
         table, rows = res.survival().frame(alpha=alpha), "curves"
-    status = output.deliver(output.Shown(res, summary, table, {}, rows), targets, a)
+    status = deliver(res, summary, table, {}, rows, targets, a)
     if res.by is not None and not a.quiet and rows == "estimates":
         shown = res.by_group(alpha=alpha).query("term not in @cells")
         print(f"\n{shown.to_string(index=False, float_format='{:.4g}'.format)}", flush=True)
@@ -104,7 +219,7 @@ def _estimates(res: Any, targets: Sequence[Path], a: argparse.Namespace, alpha: 
 
 def show(a: argparse.Namespace) -> int:
     """Show results that a file keeps."""
-    targets, alpha = output.targets(a), output.alpha(a)
+    targets, alpha = files_of(a), alpha_of(a)
 
     from privreg.doors.loading import load_results
     from privreg.means.results.results import MeansResults
@@ -210,7 +325,7 @@ def plan(a: argparse.Namespace) -> int:
     # without an effect a power asks which effects tests of so many records find
     power = options.pop("power", None) if "n" in options and "effect" not in options else None
     options |= budget(a, needed=False)
-    found = planning.plan(a.formula, family=FAMILIES[name](**constants), alpha=output.alpha(a), **options)
+    found = planning.plan(a.formula, family=FAMILIES[name](**constants), alpha=alpha_of(a), **options)
 
     def shown(view: View) -> str:
         return as_text(respelt(view._layout(), partial(in_shell, verb="plan")))

@@ -264,11 +264,9 @@ class Counter:
         self._runs: list[tuple[Hashes, Counts]] = []
 
     def excess(self, ids: Any, *, gaps: bool = False) -> Flags:
-        """Count the next rows; True for those beyond the first `most` of their person.
+        """Count the next rows, however cut into batches; True for those beyond the first `most` of their person.
 
-        How the rows are cut into batches makes no difference. With `gaps` a row without an id, which can't be counted,
-        is beyond them too; else it is an error.
-        Raises DataError if an id is missing, or neither a text nor a whole number. Nothing has then been counted.
+        With `gaps` a row without an id is beyond them too; else that is a DataError, and nothing has been counted.
         """
         return self.count(self.hashed(ids, gaps=gaps))
 

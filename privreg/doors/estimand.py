@@ -94,7 +94,7 @@ def estimand(fit: ResultData, rows: Any) -> Array:
     if flat:
         warn(
             "several coefficients solve the fit's equation on these rows, as no response is near the prediction; these "
-            "are those that steps from the estimate reach. More rows, like those of people who reported, tell which.",
+            "are those that steps from the estimate reach. More rows, like those of people who reported, tell which."
         )
     inner = inside(theta.reshape(-1, len(equation.order)), equation.rows) * equation.y_scale
     if equation.constant:

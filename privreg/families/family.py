@@ -66,14 +66,7 @@ def resolve_family(family: Any, *, curator: bool = False) -> Family:
 
 
 def score_rules(
-    family: Family,
-    d: int,
-    mu: float,
-    *,
-    low: float = -1.0,
-    high: float = 1.0,
-    label: bool = False,
-    plain: bool = False,
+    family: Family, d: int, mu: float, *, low: float = -1.0, high: float = 1.0, label: bool = False, plain: bool = False
 ) -> ScoreRules:
     """Rules of a family for a fit by rounds of `d` coefficients at `mu` per person.
 

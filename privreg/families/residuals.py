@@ -234,10 +234,7 @@ class QuantileScore(Level, Residual):
 
     def compared(self, family: Family, y: Array, eta: Array) -> dict[str, float]:
         r = y - eta[:, 0]
-        return {
-            "check loss": float(np.mean(r * (family.tau - (r < 0.0)))),
-            "share below": float(np.mean(r < 0.0)),
-        }
+        return {"check loss": float(np.mean(r * (family.tau - (r < 0.0)))), "share below": float(np.mean(r < 0.0))}
 
     def twin(self, sm: Any, family: Family, y: Array, x: Array) -> Any:
         return sm.QuantReg(y, x).fit(q=family.tau)

@@ -208,8 +208,8 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
     refuse_overflow(found.theta)
     again = plan.noise.again
     scored = [k for k, p in enumerate(held.history) if p.seen and not p.gauged]
-    each = [(k, found if held.history[k] is progress else estimate(plan, held.history[k])) for k in scored]
-    trail = [(k, one) for k, one in each if one is not None]
+    made = [(k, found if held.history[k] is progress else estimate(plan, held.history[k])) for k in scored]
+    trail = [(k, one) for k, one in made if one is not None]
 
     carry = to_user(spec, order)
 

@@ -227,6 +227,8 @@ def array_spec(endog: Any, exog: Any, asked: ModelOptions) -> tuple[ModelSpec, S
     family = resolve_family(asked.family, curator=asked.trust == "central")
     schema = Schema.declare(**asked.declarations())
     held = read_arrays(endog, exog, asked.offset, asked.exog_names, asked.endog_name, asked.exposure)
+    if beside := [name for name in schema.levels if name not in (*held.names, held.endog_name)]:
+        raise errors.SchemaError(f"levels[{beside[0]!r}] are of no array; the response is {held.endog_name!r} here.")
     schema = with_counts(schema, family, held.endog_name)
     people = Participants.declare(missing=asked.missing)
     (leaks, learn), numeric = asked.learned(), held.numeric(family.kind)

@@ -110,10 +110,8 @@ def stand_in(names: Sequence[str], schema: Schema) -> str:
     private = [n for n in dict.fromkeys(names) if n in schema.private]
     if not private:
         return ""
-    return (
-        f' With scaling="private" values from 1 to 2 stand in for {", ".join(map(repr, private))}; '
-        f"bounds={{{private[0]!r}: (low, high)}} would mend it."
-    )
+    none = f'With scaling="private" there are no bounds of {", ".join(map(repr, private))}'
+    return f" {none}, and values from 1 to 2 stand in; bounds={{{private[0]!r}: (low, high)}} would mend it."
 
 
 def take(rows: Prepared, index: Any) -> dict[str, NDArray[Any]]:

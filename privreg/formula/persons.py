@@ -110,20 +110,12 @@ def without_effect(formula: str) -> tuple[str, tuple[str, str] | None]:
     """A formula without its part after ``|``, and that part: a kind, `WITHIN` or `DIFFERENCES`, and a column.
     Raises FormulaError if that is not one column, or ``diff()`` of one.
     """
-    depth, quote, at = 0, "", None
-    for place, sign in enumerate(formula):  # the first | outside of brackets and quotes
-        if quote:
-            quote = "" if sign == quote else quote
-        elif sign in "'\"":
-            quote = sign
-        elif sign == "|" and depth == 0:
-            at = place
-            break
-        else:
-            depth += (sign in "([{") - (sign in ")]}")
-    if at is None:
+    before, masked = "", re.sub("'[^']*'|\"[^\"]*\"", lambda text: "_" * len(text[0]), formula)
+    while masked != before:  # brackets without others in them
+        before, masked = masked, re.sub(r"[(\[{][^()\[\]{}]*[)\]}]", lambda text: "_" * len(text[0]), masked)
+    if "|" not in masked:
         return formula, None
-    left, right = formula[:at].rstrip(), formula[at + 1 :]
+    left, right = formula[: masked.index("|")].rstrip(), formula[masked.index("|") + 1 :]
     if "~" in right:
         raise FormulaError(f"the formula {formula!r} has instruments after |, which are not supported.")
     outer = _EFFECT.fullmatch(right)

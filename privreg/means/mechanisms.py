@@ -41,11 +41,9 @@ class FactorMechanism(Randomiser):
     """
 
     TITLES: ClassVar = {
-        "grr": "generalised randomised response",
-        "oue": "optimised unary encoding",
-        "histogram": "histogram encoding",
-        "gaussian": "Gaussian histogram",
-    }
+        "grr": "generalised randomised response", "oue": "optimised unary encoding",
+        "histogram": "histogram encoding", "gaussian": "Gaussian histogram",
+    }  # fmt: skip
 
     levels: int  # 2 or more
     bit: NumberMechanism | None = None  # For "histogram" only: mechanism of every bit

@@ -71,10 +71,7 @@ class Plan:
 
     @property
     def radius(self) -> float:
-        """Radius by which whole records are randomised.
-
-        Its square is a sum of 1 for a number in [-1, 1], 1/4 for a bit, and 1 − 1/L for centred indicators.
-        """
+        """Radius of whole records: its square adds up 1 for a number, 1/4 for a bit, 1 − 1/L for centred indicators."""
         assert self.vector is not None
         squares = ({"number": 1.0, "answered": 0.25}.get(i.kind, 1.0 - 1.0 / i.size) for i in self.items)
         return self.vector.score_radius(math.sqrt(sum(squares)))
@@ -338,13 +335,7 @@ class Spec:
 
 
 def declared(
-    asked: Sequence[Asked],
-    budget: Budget,
-    schema: Schema,
-    people: Participants,
-    by: Any,
-    by_budget: Any,
-    **how: Any,
+    asked: Sequence[Asked], budget: Budget, schema: Schema, people: Participants, by: Any, by_budget: Any, **how: Any
 ) -> Spec:
     """Check declarations and plan who is asked what; `how` goes to :func:`make_plan`."""
     terms, names, trust = declared_terms(asked, schema), flat(asked), how.get("trust", "local")

@@ -21,15 +21,7 @@ from privreg.means.results.results import MeansResults
 from privreg.privacy.accounts import named
 from privreg.privacy.ledger import LEDGER, Charge, Release
 from privreg.privacy.noise import NoiseStream, derived_key, fresh_key, seeded_key
-from privreg.results.statement import (
-    MATCH,
-    PrivacyStatement,
-    Unusable,
-    closing_notes,
-    opening_notes,
-    repeated_notes,
-    whole_records,
-)
+from privreg.results import statement
 from privreg.schema.declarations import EPOCH_TEXT
 from privreg.tables.diagnostics import note
 
@@ -154,7 +146,7 @@ class MeansStream:
         few = [collector.few(plan, state) for plan, state in zip(spec.plans, states, strict=True)]
         doubted = [terms | _silent(alone.unusable) for terms, alone in zip(few, groups, strict=False)]
         rows = [collector.alike(*of, spec.people.max_per_id) for of in zip(spec.plans, states, strict=True)]
-        header, statement = self._stated(release, frozenset().union(*few), whole.unusable, max(rows))
+        header, stated = self._stated(release, frozenset().union(*few), whole.unusable, max(rows))
         fit = MeansFit(
             terms=spec.terms,
             params=whole.params,
@@ -170,13 +162,13 @@ class MeansStream:
             moments=collector.moments(spec.terms, spec.plans, states)[: 1 + len(groups)],
             missing=np.stack([one.missing for one in (whole, *groups)]),
             header=header,
-            statement=statement,
+            statement=stated,
         )
         return MeansResults(fit)
 
     def _stated(
-        self, release: Release, few: frozenset[int], unusable: Sequence[Unusable], alike: float
-    ) -> tuple[tuple[tuple[str, str], ...], PrivacyStatement]:
+        self, release: Release, few: frozenset[int], unusable: Sequence[statement.Unusable], alike: float
+    ) -> tuple[tuple[tuple[str, str], ...], statement.PrivacyStatement]:
         """Entries of the summary's header, in order, and the privacy statement of a release.
 
         `few` are the terms of which too few people gave some answer, `unusable` the shares of values of no use, by
@@ -194,29 +186,29 @@ class MeansStream:
         header += [("Trust", spec.trust.replace("_", " "))] * (not local) + [("Unusable", lost)] * bool(lost)
         header += [("Subgroups", f"{spec.by}, {len(spec.groups)} (by_group())")] * (spec.by is not None)
         carries = "the reports carry no noise" if local else "the sums carry no noise"
-        notes = opening_notes(budget, seeded=self._seeded, missing=spec.people.missing, carries=carries)
+        notes = statement.opening_notes(budget, seeded=self._seeded, missing=spec.people.missing, carries=carries)
         if few:
             notes.append(note("answers.cells", np.flatnonzero(spec.concerned(few))))
         if gone := _silent(unusable):
             columns = ", ".join(spec.terms[k].column for k in sorted(gone))
             of = np.flatnonzero(spec.concerned(gone))
-            notes.append(note("nonresponse.columns", of, columns=columns, match=MATCH))
+            notes.append(note("nonresponse.columns", of, columns=columns, match=statement.MATCH))
         else:
             text = f"by the reports no use could be made of {lost}; estimates are of the other records"
-            notes += max((one for one in unusable if one.sure), default=Unusable(0.0, 0.0)).noted(text)
+            notes += max((one for one in unusable if one.sure), default=statement.Unusable(0.0, 0.0)).noted(text)
         if any(plan.biased.any() for plan in spec.plans):
             notes.append(note("biased.means"))
-        notes += repeated_notes(spec.people.max_per_id, alike)
-        notes += closing_notes(spec.budget, budget, whole=not local)
+        notes += statement.repeated_notes(spec.people.max_per_id, alike)
+        notes += statement.closing_notes(spec.budget, budget, whole=not local)
         names = ["" if spec.by is None else f"{spec.by}={g}" for g in spec.groups]
         within = "one person's whole record, used once, but for the subgroup, whose members are public; neighbours "
         within += "replace one record"
-        return (*header, ("Asked", asked)), PrivacyStatement(
+        return (*header, ("Asked", asked)), statement.PrivacyStatement(
             setting={"local": "means", "central": "curator's means"}.get(spec.trust, "collectors' means"),
             budget=budget,
             release=release,
             trust="curator" if spec.trust == "central" else "simulated",
-            protects=whole_records(spec.people.max_per_id) if spec.by is None else within,
+            protects=statement.whole_records(spec.people.max_per_id) if spec.by is None else within,
             noise_sd=0.0,
             bound=1.0,
             curvature="",
@@ -240,7 +232,7 @@ class MeansStream:
         return f"<MeansStream: {self._spec.formula!r}, {self.nobs:,} records>"
 
 
-def _silent(unusable: Sequence[Unusable]) -> frozenset[int]:
+def _silent(unusable: Sequence[statement.Unusable]) -> frozenset[int]:
     """Terms of which hardly any record has a usable value, or too few for ratios to their share."""
     return frozenset(k for k, one in enumerate(unusable) if one.gone or 1.0 - one.share < SURE * one.error)
 

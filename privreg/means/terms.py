@@ -372,14 +372,13 @@ def _declared(asked: Asked, schema: Schema) -> Term:
     if whole.levels or any(one.levels for one in start):
         raise SchemaError(f"{asked} needs times that are numbers, and levels are declared of one.")
     cuts = [real(c) for c in asked.cuts]
-    rising = [c for c in cuts if c is not None and whole.low < c <= whole.high]
+    rising = [c for c in cuts if c is not None and whole.low < c < whole.high]
     if len(rising) < len(cuts) or not 1 <= len(cuts) <= MOST_CLASSES or not (np.diff(rising) > 0.0).all():
         raise SchemaError(
             f"{asked} needs rising cut points, {MOST_CLASSES} at most, within the bounds of {whole.column!r}, "
             f"{whole.low:g} and {whole.high:g}: a larger upper bound tells who was followed beyond the last one."
         )
-    end = whole.high if whole.high > rising[-1] else 2.0 * rising[-1]  # who is followed for longer is beyond
     groups = [_leaf(c, schema, factor=True) for c in asked.group]
-    entry = [_between(one, [0.0, 0.0, *rising, end], upper=True) for one in start]  # time 0 is a class
-    times = _between(whole, [whole.low, *rising, end], upper=True)
+    entry = [_between(one, [0.0, 0.0, *rising, whole.high], upper=True) for one in start]  # time 0 is a class
+    times = _between(whole, [whole.low, *rising, whole.high], upper=True)
     return _crossed(str(asked), (*groups, *entry, times, _leaf(asked.columns[-1], schema, factor=True)))

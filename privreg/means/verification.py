@@ -27,14 +27,8 @@ def described(group: str, plan: Plan) -> dict[str, Any]:
         bit = getattr(how, "bit", None)
         made = how and [how.name, "duchi" if bit is None else bit.name, how.budget.form, list(how.budget.asked)]
         items.append([*place, size, made])
-    return {
-        "group": group,
-        "asked": plan.asked,
-        "budget": [plan.budget.form, *plan.budget.asked],
-        "items": items,
-        "vector": plan.vector is not None,
-        "collectors": plan.collectors if isinstance(plan, Sums) else 0,
-    }
+    out = {"group": group, "asked": plan.asked, "budget": [plan.budget.form, *plan.budget.asked], "items": items}
+    return out | {"vector": plan.vector is not None, "collectors": getattr(plan, "collectors", 0)}
 
 
 def _plan(saved: Mapping[str, Any]) -> Plan:

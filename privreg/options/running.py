@@ -101,9 +101,5 @@ def _compiling(bar: Any) -> Iterator[None]:
             if self.depth == 0:
                 bar.set_description_str(_NAME, refresh=False)
 
-    listener = Compiling()
-    event.register("numba:compile", listener)
-    try:
+    with event.install_listener("numba:compile", Compiling()):
         yield
-    finally:
-        event.unregister("numba:compile", listener)

@@ -165,8 +165,8 @@ def refuse_unknown(door: str, unknown: Iterable[str], called: str = "") -> None:
     known = [name for name in accepted(door) if name not in unknown]
     for name in unknown:
         hint = _hint(door, name, where)
-        said = f":{meant(name, known)} It takes {', '.join(f'{k}=' for k in known)}" if hint is None else f": {hint}"
-        raise UnsupportedArgumentError(f"{where}() has no {name!r}{said}.")
+        takes = f".{meant(name, known)} It takes {', '.join(f'{k}=' for k in known)}"
+        raise UnsupportedArgumentError(f"{where}() has no {name!r}{takes if hint is None else f': {hint}'}.")
 
 
 def _hint(door: str, name: str, where: str) -> str | None:

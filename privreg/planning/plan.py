@@ -29,7 +29,7 @@ from privreg.results.plots.style import COLUMN, DASHES, SMALL, Axes, drawing, in
 from privreg.tables import Lines, Notes, Paragraph, Part, Table, View, in_one_format, shorten
 from privreg.tables.diagnostics import Diagnostic, doubt, note
 
-POINTS: Final = (41, 41)  # Of pictures, over budgets and people
+POINTS: Final = (41, 41)  # Points of pictures, over budgets and people
 AROUND: Final = (0.1, 10.0)  # Reach of the axes about the plan's own numbers
 EDGE: Final = 0.1  # No label is nearer to the edge of the axes
 TITLE: Final = 46  # Characters of a line of the title, at most

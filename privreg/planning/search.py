@@ -22,7 +22,7 @@ SEES: Final = {
     "central": "a curator",
     "no privacy": "who analyses",
 }
-"""Who sees a row, by trust model."""
+"""Parties that see a row, by trust model."""
 
 FEWEST: Final = 100
 MOST_PEOPLE: Final = 10**13

@@ -242,8 +242,7 @@ class Budget:
             return "none: this fit is NOT private"
         if self.pure:
             return f"{at_least(self.epsilon, 6)}-DP, pure"
+        mu = f"{at_least(self.mu, 6 if self.form == 'mu' else 4)}-GDP"
         if self.form == "epsilon, delta":
-            return f"({self.asked[0]:g}, {self.asked[1]:g})-DP, calibrated exactly: {at_least(self.mu, 4)}-GDP"
-        if self.form == "rho":
-            return f"{self.asked[0]:g}-zCDP, accounted as {at_least(self.mu, 4)}-GDP"
-        return f"{at_least(self.mu, 6)}-GDP"
+            return f"({self.asked[0]:g}, {self.asked[1]:g})-DP, calibrated exactly: {mu}"
+        return f"{self.asked[0]:g}-zCDP, accounted as {mu}" if self.form == "rho" else mu

@@ -68,10 +68,9 @@ MOST_EPSILON: Final = 30.0
 
 
 def score_sensitivity(bound: float) -> float:
-    """Largest ℓ2 distance of two reports in the ball of radius `bound`.
+    """Largest ℓ2 distance of two reports in the ball of radius `bound`, as of means of several rows' vectors.
 
-    A person's report of several rows is a mean of vectors in the ball, and so in the ball. Equations (1) and (41) of
-    docs/estimator.md.
+    Equations (1) and (41) of docs/estimator.md.
     """
     return 2.0 * bound
 
@@ -268,21 +267,16 @@ class Mechanism(Randomiser):
 
     def words(self, radius: float, size: int) -> str:
         """Noise of a report, in words for the privacy block."""
+        scale, budget = f"{self._scale(radius, size):.4g}", f"epsilon {at_least(self.epsilon, 4)}"
         match self._kind(size):
             case "gaussian":
-                return f"noise sd {self._scale(radius, size):.4g} = 2 × bound / mu"
+                return f"noise sd {scale} = 2 × bound / mu"
             case "laplace":
-                return (
-                    f"noise scale {self._scale(radius, size):.4g} = 2 × sqrt({size}) × bound / epsilon, "
-                    f"epsilon {at_least(self.epsilon, 4)}"
-                )
+                return f"noise scale {scale} = 2 × sqrt({size}) × bound / epsilon, {budget}"
             case "privunit":
-                return (
-                    f"a cap of probability {self.channel(size).accept:.4g}, epsilon {at_least(self.epsilon, 4)}; noise "
-                    f"sd {self.sd(radius, size):.4g} a coordinate"
-                )
-        share = 1.0 / (1.0 + math.exp(-self.epsilon))
-        return f"reported with probability {share:.4g}, epsilon {at_least(self.epsilon, 4)}"
+                cap, sd = self.channel(size).accept, self.sd(radius, size)
+                return f"a cap of probability {cap:.4g}, {budget}; noise sd {sd:.4g} a coordinate"
+        return f"reported with probability {1.0 / (1.0 + math.exp(-self.epsilon)):.4g}, {budget}"
 
     def __repr__(self) -> str:
         return f"{self.title}({self.budget}, per person, replace-one neighbours)"
@@ -331,8 +325,7 @@ def refuse_pure(name: str, budget: Budget, instead: str) -> None:
 def resolve_mechanism(name: object, budget: Budget, *, size: int, scalar: bool, personal: bool = False) -> Mechanism:
     """Read ``mechanism=``: "auto" is the one with the least noise for score reports of `size` numbers at a budget.
 
-    `scalar` says whether such a report is a single number of known range, `personal` whether people have budgets of
-    their own.
+    `scalar`: such a report is a single number of known range; `personal`: people have budgets of their own.
     Raises OptionError if the mechanism can't give what is asked.
     """
     got = choose("mechanism", name, ("auto", *MECHANISMS))

@@ -119,12 +119,8 @@ class NumberMechanism(Randomiser):
 
     def bias(self, values: ArrayLike) -> Array:
         """Exact bias of a report of each number, its units; zero but for "square_wave_biased"."""
-        u = self._unit(values)
-        if self.unbiased:
-            return np.zeros_like(u)
-        slope, constant = self._line
-        v = 0.5 * (u + 1.0)
-        return np.asarray(2.0 * self._half * (constant + (slope - 1.0) * v))
+        u, (slope, constant) = self._unit(values), (1.0, 0.0) if self.unbiased else self._line
+        return np.asarray(2.0 * self._half * (constant + (slope - 1.0) * (0.5 * (u + 1.0))))
 
     def variance(self, values: ArrayLike) -> Array:
         """Exact variance of a report of each of `values`, shape (n,), its units squared."""
@@ -241,8 +237,6 @@ def share(budget: Budget, parts: int) -> Budget:
     """
     if parts == 1 or not budget.private:
         return budget
-    if budget.pure:
-        return Budget.declare(epsilon=budget.epsilon / parts)
-    if budget.form == "rho":
-        return Budget.declare(rho=budget.asked[0] / parts)
+    if budget.form in {"epsilon", "rho"}:
+        return Budget.declare(**{budget.form: budget.asked[0] / parts})
     return replace(budget, mu=budget.mu / math.sqrt(parts), form="mu", asked=(budget.mu / math.sqrt(parts),))

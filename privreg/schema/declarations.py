@@ -143,7 +143,7 @@ def _levels(name: str, value: object) -> tuple[Any, ...]:
     if len({plain_text(str(v)) for v in got}) < len(got):
         warn(
             f"levels[{name!r}] has levels that differ only by blanks at their ends or by .0 after a whole number, and "
-            "are told apart letter by letter; if they are one, list it once and mend the data.",
+            "are told apart letter by letter; if they are one, list it once and mend the data."
         )
     return got
 
@@ -185,7 +185,7 @@ def _correlations(given: Mapping[Names, object], moments: Mapping[str, Pair]) ->
                 f"give moments={{{unknown[0]!r}: (mean, sd)}} too, or leave the pair out."
             )
         if a == b or (a, b) in out:
-            raise SchemaError(f"{said} is given twice, or of a column with itself; name two columns, once.")
+            raise SchemaError(f"{said} is given twice, or of a column with itself; name two columns, or keep one.")
         rho = real(value)
         if rho is None or not -1 < rho < 1:
             raise SchemaError(
@@ -258,7 +258,8 @@ class Schema:
         correlations = _correlations({pair: v for pair, v in given.items() if isinstance(pair, tuple)}, moms)
         both = [name for name in private if name in lows or name in cats or name in moms]
         if both or len(set(private)) != len(private):
-            raise SchemaError(f"{', '.join(map(repr, both or private))} is declared, or private, twice; keep one.")
+            fix = "can't be declared and have a scale that is learned privately, nor be named twice; keep one"
+            raise SchemaError(f"{', '.join(map(repr, both or private))} {fix}.")
         return cls(lows, cats, moms, private=tuple(private), correlations=correlations, dates=dates)
 
     @classmethod

@@ -30,7 +30,7 @@ class Rounds(NamedTuple):
     progress: Progress
     last: State  # Its rows are the coordinates
     summed: tuple[Summed, ...]  # Those whose thresholds are within a factor 1.5 of the last one's
-    narrow: tuple[Summed, ...]  # Those of them that say the residual scale, by the narrowest window
+    narrow: Flags  # Those of them that say the residual scale, by the narrowest window; shape (rounds,)
     c: float
     turned: list[Summed]
 
@@ -38,6 +38,11 @@ class Rounds(NamedTuple):
     def again(self) -> bool:
         """True if the same rows answered all of them."""
         return self.plan.noise.again
+
+    @property
+    def said(self) -> list[Summed]:
+        """Rounds that say the residual scale or an extra parameter."""
+        return [s for s, narrow in zip(self.summed, self.narrow, strict=True) if narrow]
 
     @property
     def places(self) -> Array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -149,8 +148,8 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     last = progress.state if progress.state.gauge is None else progress.seen[-1].state  # else that of the estimate
     c = progress.seen[-1].state.threshold(plan.rules)
     summed = tuple(s for s in progress.seen if abs(math.log(s.state.threshold(plan.rules) / c)) < WINDOWS[1])
-    narrow = tuple(s for s in summed if s.state.window == min(s.state.window for s in summed))
-    rounds = Rounds(plan, progress, last, summed, narrow, c, []).at(c)  # (12)
+    windows = np.array([s.state.window for s in summed])
+    rounds = Rounds(plan, progress, last, summed, windows == windows.min(), c, []).at(c)  # (12)
     # curvature A, between pooled slopes and second moments of covariates: (9)
     people = sampled(plan, rounds.summed)
     curved = curvature(plan, progress, rounds.turned, people, differing(rounds))
@@ -255,7 +254,7 @@ def _solve(
         sizes = np.maximum(np.linalg.norm(ways, axis=1, keepdims=True), 1e-300)
         lacking, left = sd * (by - by[-1]).max(axis=1), ways / sizes * sd * most[:-1, None]
     theta, bend, known = last.theta, common.bend(rounds, curved, variances), float(curved.variances.mean())
-    scale = _scale(plan, rounds.narrow, last.rows, theta) if rules.scaled else 1.0
+    scale = _scale(rounds, theta) if rules.scaled else 1.0
     weights = 1.0 / variances / (1.0 / variances).sum()
     tied, step = np.zeros_like(curved.mean), np.zeros(len(theta))
     for _ in range(PASSES):
@@ -267,7 +266,7 @@ def _solve(
                 by_scale = by_scale + weights @ extra.bent(model, theta, scale)[2]
             tied = extra.tied(bend.added(theta)[1], by_scale, leaning, extra.WALKING)
         elif rules.cornered:
-            scale = _scale(plan, rounds.narrow, last.rows, theta)
+            scale = _scale(rounds, theta)
         rounds = rounds.at(rules.ratio * scale) if rules.cornered else rounds
         by_slope = [curved.mean @ t.theta - t.score for t in rounds.turned]
         more, slope = bend.added(theta)
@@ -289,9 +288,9 @@ def _beside(root: _Root, slope: Array, learned: _Learned) -> tuple[extra.Extra, 
     """
     rounds, weights, model, d = root.rounds, root.weights, root.model, len(root.theta)
     score, log, tied, cornered = np.zeros(d), learned.leaning, np.zeros_like(slope), rounds.plan.rules.cornered
-    each = zip(weights, rounds.turned, rounds.summed, strict=True)
-    said = [(w, t) for w, t, s in each if any(s is one for one in rounds.narrow)]  # rounds that say the scale
-    shares = _crowd(rounds.narrow, again=rounds.again)
+    each = zip(weights, rounds.turned, rounds.narrow, strict=True)
+    said = [(w, t) for w, t, narrow in each if narrow]  # rounds that say the scale
+    shares = _crowd(rounds)
     if cornered:
         score = rounds.c * sum(w * t.beyond for w, t in zip(weights, rounds.turned, strict=True))
     if cornered and model is None:
@@ -314,7 +313,7 @@ def _beside(root: _Root, slope: Array, learned: _Learned) -> tuple[extra.Extra, 
     own = learned.wide**2 * own + learned.vague
     if model is not None:
         apart = [w**2 * t.sds[3] ** 2 * t.wider for w, t in zip(weights, rounds.turned, strict=True) if score.any()]
-        leans = float(np.square(shares) @ [s.lean_sd**2 for s in rounds.narrow])
+        leans = float(np.square(shares) @ [s.lean_sd**2 for s in rounds.said])
         noise = rounds.c**2 * float(sum(apart)), leans, float(np.square(shares) @ model.unsure)
     return extra.Extra(score, log, learned.wide * both + own * score, own, noise), tied, meat
 
@@ -436,22 +435,23 @@ def _weights(alone: Array, far: Array, unsure: float, lacking: Array) -> Array:
     return np.asarray(weights / weights.sum())
 
 
-def _crowd(rounds: Sequence[Summed], *, again: bool) -> Array:
-    """Weights of rounds' scales: by their records, or, of the same rows `again`, by noise and half of their move."""
-    moved = np.array([s.scale - math.log(s.state.scale) for s in rounds])
-    noise = np.array([s.sds[4] / s.steep for s in rounds])
-    size = 1.0 / (noise**2 + (0.5 * moved) ** 2) if again else np.array([float(s.people) for s in rounds])
+def _crowd(rounds: Rounds) -> Array:
+    """Weights of rounds' scales: by their records, or, of the same rows again, by noise and half of their move."""
+    moved = np.array([s.scale - math.log(s.state.scale) for s in rounds.said])
+    noise = np.array([s.sds[4] / s.steep for s in rounds.said])
+    people = np.array([float(s.people) for s in rounds.said])
+    size = 1.0 / (noise**2 + (0.5 * moved) ** 2) if rounds.again else people
     return np.asarray(size / size.sum())
 
 
-def _scale(plan: Plan, rounds: tuple[Summed, ...], rows: Array, theta: Array) -> float:
-    """Residual scale at coefficients `theta` of `rows`: Equation (11)."""
+def _scale(rounds: Rounds, theta: Array) -> float:
+    """Residual scale at coefficients `theta`: Equation (11)."""
     logs = []
-    for s in rounds:
-        moved = float(s.lean @ ((rows @ np.linalg.inv(s.state.rows)).T @ theta - s.state.theta))
+    for s in rounds.said:
+        moved = float(s.lean @ ((rounds.last.rows @ np.linalg.inv(s.state.rows)).T @ theta - s.state.theta))
         most = max(s.state.window, WINDOWS[1])
         logs.append(s.scale + float(np.clip(moved, -most, most)))
-    return math.exp(float(_crowd(rounds, again=plan.noise.again) @ logs))
+    return math.exp(float(_crowd(rounds) @ logs))
 
 
 class _Learned(NamedTuple):
@@ -469,10 +469,10 @@ def _learned(model: extra.Model, theta: Array) -> _Learned:
     Where no parameter within a step's length gives the mean number a step is taken, by which it is uncertain.
     """
     rounds, plan, z, weight = model.rounds, model.rounds.plan, model.z, model.weight
-    scoring, shape, shares = plan.rules.scoring, plan.rules.shape, _crowd(rounds.narrow, again=rounds.again)
+    scoring, shape, shares = plan.rules.scoring, plan.rules.shape, _crowd(rounds)
     there, log, wide, vague, leaning = z @ theta + plan.rate, 0.0, 0.0, 0.0, np.zeros(len(theta))
     low, high = map(math.log, scoring.limits)
-    for share, unsure, s in zip(shares, model.unsure, rounds.narrow, strict=True):
+    for share, unsure, s in zip(shares, model.unsure, rounds.said, strict=True):
         at, found, ratio, turn = s.state.scale, s.scale, 1.0, rounds.last.rows @ np.linalg.inv(s.state.rows)
         place = np.linalg.solve(turn.T, s.state.theta)
         here, more = z @ place + plan.rate, np.zeros(len(theta))

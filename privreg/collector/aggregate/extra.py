@@ -78,32 +78,26 @@ def modelled(rounds: Rounds, curvature: Array) -> Model:
         down, up = (scoring.reference(shape, last.scale, here, here + h, last.scale)[2] for h in (-STEP, STEP))
         weight = weight / np.maximum(down - up, LEAST * float((down - up).max()))
         weight = weight / weight.sum()
-    both = [_known(rounds, z, weight, s) for s in rounds.summed]
-    pairs = zip(rounds.summed, both, strict=True)
-    narrow = [found for old, found in pairs if any(old is one for one in rounds.narrow)]
-    better = rounds._replace(summed=tuple(s for s, _ in both), narrow=tuple(s for s, _ in narrow)).at(rounds.c)
-    return Model(z, weight, np.array([v for _, v in narrow]), better)
+    found, unsure, filled = list[Summed](), [], rounds.progress.filled
+    for s in rounds.summed:
+        at, back = s.state.scale, s.state.rows @ np.linalg.inv(last.rows)
+        here = z @ (back.T @ s.state.theta) + plan.rate
 
+        def slope(k: int, by: float, log: float, at: float = at, here: Array = here) -> Array:
+            ends = (scoring.reference(shape, at, here, here + h * by, at * math.exp(h * log)) for h in (STEP, -STEP))
+            up, down = (one[k] for one in ends)
+            return np.asarray(filled * weight * (up - down) / (2.0 * STEP))
 
-def _known(rounds: Rounds, z: Array, weight: Array, s: Summed) -> tuple[Summed, float]:
-    """A round with such slopes, and the variance of the logarithm of that by γ."""
-    plan, filled, at = rounds.plan, rounds.progress.filled, s.state.scale
-    scoring, shape, back = plan.rules.scoring, plan.rules.shape, s.state.rows @ np.linalg.inv(rounds.last.rows)
-    here = z @ (back.T @ s.state.theta) + plan.rate
-
-    def slope(k: int, by: float, log: float) -> Array:
-        up, down = (scoring.reference(shape, at, here, here + h * by, at * math.exp(h * log))[k] for h in (STEP, -STEP))
-        return np.asarray(filled * weight * (up - down) / (2.0 * STEP))
-
-    own = filled * float(weight @ scoring.reference(shape, at, here, here, at)[1])
-    slopes, sd = _between(np.array([s.steep]), 2.0 * scoring.steps()[0] * s.sds[4], np.array([max(own, 1e-100)]))
-    steep, lean, lean_sd, beyond, sds = float(slopes[0]), s.lean * s.steep, s.lean_sd * s.steep, s.beyond, s.sds
-    if plan.rules.cornered:
-        lean, lean_sd = _between(lean, lean_sd, back @ (-slope(0, 1.0, 0.0) @ z))
-        beyond, far = _between(beyond, sds[3], back @ (-slope(2, 0.0, 1.0) @ z))
-        sds = (*sds[:3], far, sds[4])
-    found = s._replace(steep=steep, lean=lean / steep, lean_sd=lean_sd / steep, beyond=beyond, sds=sds)
-    return found, (sd / steep) ** 2
+        own = filled * float(weight @ scoring.reference(shape, at, here, here, at)[1])
+        slopes, sd = _between(np.array([s.steep]), 2.0 * scoring.steps()[0] * s.sds[4], np.array([max(own, 1e-100)]))
+        steep, lean, lean_sd, beyond, sds = float(slopes[0]), s.lean * s.steep, s.lean_sd * s.steep, s.beyond, s.sds
+        if plan.rules.cornered:
+            lean, lean_sd = _between(lean, lean_sd, back @ (-slope(0, 1.0, 0.0) @ z))
+            beyond, far = _between(beyond, sds[3], back @ (-slope(2, 0.0, 1.0) @ z))
+            sds = (*sds[:3], far, sds[4])
+        found.append(s._replace(steep=steep, lean=lean / steep, lean_sd=lean_sd / steep, beyond=beyond, sds=sds))
+        unsure.append((sd / steep) ** 2)
+    return Model(z, weight, np.array(unsure)[rounds.narrow], rounds._replace(summed=tuple(found)).at(rounds.c))
 
 
 def _between(reported: Array, noise: float, model: Array) -> tuple[Array, float]:

@@ -272,24 +272,27 @@ def collinear(rows: Array, columns: Sequence[int], constant: bool) -> dict[int, 
 
 
 def constant2(plan: Plan, progress: Progress, number: int) -> float:
-    """Square λ of the constant in reports on moments of this round: equation (6) of docs/estimator.md.
-
-    White columns of levels with different slopes need it where only records of a level are not 0 in its column and in
-    those that cross it: their squares there must add up to mean squares of 1.
-    """
+    """Square λ of the constant in reports on moments of this round: equation (6) of docs/estimator.md."""
     if plan.label or not any(r.role == "moments" for r in plan.rounds[:number]):  # the first has no scales to ask by
         return 1.0
     others, scatter = plan.direction - 1.0, progress.scatter
-    people, most, wanted = _people(plan), FULL * (others + 1.0), 0.0
-    shares = zip(plan.cells, whitening.shrunk(plan.factors, scatter.shares), strict=True)
-    least = [(g.columns.tolist(), float(p.min())) for g, p in shares]
-    for levels, columns in _crossings(plan).items() if least else ():
-        here = min((p for own, p in least if levels.issuperset(own)), default=1.0)
-        wanted = max(wanted, columns / max(here, 1e-300))
-    wanted = most if plan.rules.varying and not plan.bases else wanted - others
+    people, most = _people(plan), FULL * (others + 1.0)
+    wanted = most if plan.rules.varying and not plan.bases else _needed(plan, scatter) - others
     if scatter.drawn_in:
         people, wanted = plan.rounds[number].people, most
     return max(min(_told(plan, people), wanted, most), 1.0)
+
+
+def _needed(plan: Plan, scatter: Scatter) -> float:
+    """Mean squared length of rows, constant included, that white columns of levels with different slopes need.
+
+    Only records of a level are not 0 in its column and in those that cross it, where mean squares are to be 1.
+    """
+    shares, out = zip(plan.cells, whitening.shrunk(plan.factors, scatter.shares), strict=True), 0.0
+    least = [(g.columns.tolist(), float(p.min())) for g, p in shares]
+    for levels, columns in _crossings(plan).items() if least else ():
+        out = max(out, columns / max(min((p for own, p in least if levels.issuperset(own)), default=1.0), 1e-300))
+    return out
 
 
 def _people(plan: Plan) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 
 from privreg.base.optional import comes_from, need
 from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, beyond, check_labels
-from privreg.data.sources.tables import RELATION, quoted
+from privreg.data.sources.tables import foreign, quoted
 from privreg.errors import DataError, MissingExtraError, PrivregError, UnsupportedArgumentError, quietly
 
 _ALIAS: Final = "privreg_rows"
@@ -55,13 +55,11 @@ def sql(query: Any, connection: Any, parameters: Any = None) -> Sql:
 
     Notes
     -----
-    A query only reads: a text must be one statement that begins with SELECT, WITH, FROM, VALUES or TABLE. What else it
-    calls is run by the database as the connection's user; a query of somebody else's goes to a user who may only read.
-
-    How many rows will come isn't known beforehand; tell the model, ``rows=``, if it is public. Without ``ORDER BY`` a
-    database may give rows in another order each time, and the same seed then gives other results. A DBAPI connection
-    is read by ``fetchmany``; drivers that hold all rows of a query in memory do so here too, and an SQLAlchemy engine,
-    which asks for a cursor at the server, is the better way to such databases.
+    A text must be one statement that begins with SELECT, WITH, FROM, VALUES or TABLE. What it calls is run by the
+    database as the connection's user; a query of somebody else's goes to a user who may only read. How many rows will
+    come isn't known beforehand: give the model ``rows=``, if it is public. Without ``ORDER BY`` rows may come in
+    another order each time, and the same seed then gives other results. Some DBAPI drivers hold all rows in memory; an
+    SQLAlchemy engine asks for a cursor at the server.
 
     Examples
     --------
@@ -147,10 +145,10 @@ def open_sql(data: Sql, wanted: Wanted) -> Source:
     parts = quietly(lambda: data.connection.extract_statements(data.query), refused)
     if [part.type.name for part in parts] != ["SELECT"]:  # it would be run at once
         raise DataError("the SQL query on duckdb is not one query that selects rows; give one.")
-    relation = quietly(lambda: data.connection.sql(data.query, **more), refused)
-    if relation is None:
+    found = foreign(quietly(lambda: data.connection.sql(data.query, **more), refused))
+    if found is None:
         raise DataError("the SQL query on duckdb gives no rows; give one that selects some.")
-    return Source(where, None, RELATION.rows(relation, wanted).batches, data)
+    return Source(where, None, found.rows(wanted).batches, data)
 
 
 # --- rows that are fetched -------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from keyword import iskeyword
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -38,7 +38,7 @@ from privreg.data.sources.source import (
     rows_of,
     summed,
 )
-from privreg.data.sources.tables import kind_of_table, open_arrays, open_frame, open_frames, open_mapping
+from privreg.data.sources.tables import Table, foreign, open_arrays, open_frame, open_frames, open_mapping
 from privreg.errors import (
     DataError,
     FormulaError,
@@ -60,16 +60,6 @@ __all__ = [
 ]  # fmt: skip
 
 _QUERY: Final = re.compile(r"\s*(select|with|from)\s", re.IGNORECASE)
-
-
-class Table(NamedTuple):
-    """Data of a model, by kind: their public facts, and the reading of their rows."""
-
-    rows: Callable[[Wanted], Source]
-    # Refuses columns that it doesn't have, and returns the names of those it has; None where only reading tells them
-    check: Callable[[Collection[str]], list[Any] | None] = lambda columns: None
-    # Carriers of declarations, by their name in messages: of Arrow its schema, others themselves
-    holders: Callable[[], Iterable[tuple[str, Any]]] = tuple
 
 
 def table_of(data: Any) -> Table:
@@ -100,9 +90,9 @@ def table_of(data: Any) -> Table:
             holders=lambda: _holders_of_files(paths_of(data)),
         )
     single = isinstance(data, np.ndarray | pd.Series | pd.Index | str) or comes_from(data, "polars", "Series")
-    kind = None if single else kind_of_table(data)
-    if kind is not None:
-        return Table(partial(kind.rows, data), partial(kind.check, data), holders)
+    found = None if single else foreign(data)
+    if found is not None:
+        return found._replace(holders=holders)
     if isinstance(data, Mapping):
         return Table(partial(open_mapping, data), partial(check_labels, labels=list(data)), holders)
     read = partial(open_frames, data)
@@ -244,11 +234,11 @@ def as_frame(data: Any, columns: tuple[str, ...] | None = None, schema: Schema |
     """
     if isinstance(data, Mapping) and columns is not None:
         check_mapping(data, columns)
-    kind = kind_of_table(data)
-    if isinstance(data, pd.DataFrame | Mapping | tuple) or len(getattr(data, "shape", (0, 0))) == 1 or kind is None:
+    found = foreign(data)
+    if isinstance(data, pd.DataFrame | Mapping | tuple) or len(getattr(data, "shape", (0, 0))) == 1 or found is None:
         return data
-    columns = tuple(kind.check(data, ()) or ()) if columns is None else columns
-    parts = [pd.DataFrame(part) for part in kind.rows(data, Wanted(columns, schema or Schema())).batches(0)]
+    columns = tuple(found.check(()) or ()) if columns is None else columns
+    parts = [pd.DataFrame(part) for part in found.rows(Wanted(columns, schema or Schema())).batches(0)]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame({c: [] for c in columns})
 
 

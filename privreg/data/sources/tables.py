@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
@@ -38,6 +38,16 @@ from privreg.errors import DataError, UnsupportedArgumentError, quietly
 from privreg.privacy.accounts import UNKNOWN, accounts_of, of_columns, of_mapping
 
 
+class Table(NamedTuple):
+    """Data of a model, by kind: their public facts, and the reading of their rows."""
+
+    rows: Callable[[Wanted], Source]
+    # Refuses columns that it doesn't have, and returns the names of those it has; None where only reading tells them
+    check: Callable[[Collection[str]], list[Any] | None] = lambda columns: None
+    # Carriers of declarations, by their name in messages: of Arrow its schema, others themselves
+    holders: Callable[[], Iterable[tuple[str, Any]]] = tuple
+
+
 class Kind(NamedTuple):
     """A kind of other libraries' tables, each of which hands out Arrow record batches."""
 
@@ -47,30 +57,29 @@ class Kind(NamedTuple):
     # Further arguments of the source of its rows
     more: Callable[[Kind, Source, Wanted], Source] = lambda kind, source, wanted: source
 
-    def check(self, data: Any, columns: Iterable[str]) -> list[str] | None:
-        """Refuse a table without one of the columns, and return the names of those it has, if they are told unread."""
-        return None if self.labels is None else check_labels(columns, self.labels(data), f"the {self.called}")
 
-    def rows(self, data: Any, wanted: Wanted) -> Source:
-        """Rows of a table of this kind."""
-        self.check(data, wanted.columns)
-        batches = streamed(partial(self.batches, data, list(wanted.columns)), wanted, f"the {self.called}")
-        return self.more(self, Source(self.called, None, batches, data), wanted)
+def foreign(data: Any) -> Table | None:
+    """A table of another library; None of anything else."""
+    known, name = next((kind for names, kind in _KINDS if comes_from(data, *names)), None), type(data).__name__
+    if known is None and not hasattr(data, "__arrow_c_stream__"):
+        return None
 
-
-def kind_of_table(data: Any) -> Kind | None:
-    """The kind of a table of another library; None if it isn't one."""
-    found = next((kind for names, kind in _KINDS if comes_from(data, *names)), None)
-    if found is not None or not hasattr(data, "__arrow_c_stream__"):
-        return found
-    name = type(data).__name__
-
-    def batches(data: Any, columns: list[str]) -> Any:
+    def stream(data: Any, columns: list[str]) -> Any:
         reader = pa.RecordBatchReader.from_stream(data)
         check_labels(columns, reader.schema.names, f"the {name}")
         return reader
 
-    return Kind(name, None, batches, lambda kind, source, wanted: replace(source, kind=f"Arrow stream of {name}"))
+    kind = known or Kind(name, None, stream, lambda kind, source, _: replace(source, kind=f"Arrow stream of {name}"))
+
+    def check(columns: Collection[str]) -> list[Any] | None:
+        return None if kind.labels is None else check_labels(columns, kind.labels(data), f"the {kind.called}")
+
+    def rows(wanted: Wanted) -> Source:
+        check(wanted.columns)
+        batches = streamed(partial(kind.batches, data, list(wanted.columns)), wanted, f"the {kind.called}")
+        return kind.more(kind, Source(kind.called, None, batches, data), wanted)
+
+    return Table(rows, check)
 
 
 def _held(kind: Kind, source: Source, wanted: Wanted) -> Source:
@@ -145,19 +154,18 @@ def _selected(data: Any, columns: list[str]) -> list[Any]:
 
 _names, _columns = attrgetter("schema.names"), attrgetter("columns")
 
-RELATION: Final = Kind(
+_RELATION: Final = Kind(
     *("DuckDB relation", _columns, _relation),
     # known by its accounts now, as no rows are read yet
     lambda kind, source, wanted: _by_position(kind, replace(source, identity=accounts_of(source.identity)), wanted),
 )
-_SCANNED: Final = partial(_scanner, fragment_readahead=1)
 _KINDS: Final = (
     (("pyarrow", "Table", "RecordBatch"), Kind("Arrow table", _names, _selected, _held)),
     (("pyarrow", "RecordBatchReader"), Kind("Arrow reader", _names, lambda data, columns: data, _once)),
-    (("pyarrow", "Dataset"), Kind("Arrow dataset", _names, _SCANNED, _fragments)),
+    (("pyarrow", "Dataset"), Kind("Arrow dataset", _names, partial(_scanner, fragment_readahead=1), _fragments)),
     (("polars", "DataFrame"), Kind("polars DataFrame", _columns, _selected, _held)),
     (("polars", "LazyFrame"), Kind("polars LazyFrame", _planned, _lazy, _by_position)),
-    (("duckdb", "DuckDBPyRelation"), RELATION),
+    (("duckdb", "DuckDBPyRelation"), _RELATION),
 )
 """Kinds by the package and the classes that tables of them are of."""
 
@@ -254,13 +262,13 @@ def open_frames(data: Iterable[Any], wanted: Wanted) -> Source:
         if isinstance(batch, Mapping):
             check_mapping(batch, wanted.columns)  # which refuses a row by itself
             return Piece(rows_of(batch), lambda skip: beyond([batch], skip))
-        kind = kind_of_table(batch)
-        if kind is None:
+        found = foreign(batch)
+        if found is None:
             raise UnsupportedArgumentError(
                 f"the iterable yields {type(batch).__name__}; it must yield DataFrames or mappings of arrays, or "
                 "Arrow or polars tables."
             )
-        source = kind.rows(batch, wanted)
+        source = found.rows(wanted)
         return Piece(source.rows, source.batches)
 
     def pieces() -> Iterator[Batch]:

@@ -23,7 +23,7 @@ from privreg.means.verification import trials
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame, Labelled
 from privreg.results.statement import PrivacyStatement
-from privreg.tables import Paragraph, Part, Table, View, cells, marked, noted
+from privreg.tables import Paragraph, Part, Table, View, cells, marked, noted, plain
 from privreg.tables.diagnostics import Diagnostic
 
 
@@ -33,6 +33,7 @@ def limits(estimate: Any, error: Any, alpha: float) -> dict[str, Any]:
     return {"conf_low": estimate - half, "conf_high": estimate + half}
 
 
+NONE_BELOW: Final = "Noise may make numbers of people negative: they are shown as 0."
 STEP: Final = 1e-200  # Imaginary part of a share by which a derivative is taken: too small to round anything
 
 
@@ -114,19 +115,29 @@ class MeansFit(Labelled):
 
 @dataclass(frozen=True, repr=False)
 class ChiSquareTest(View):
-    """Test by a χ² distribution, noise accounted for."""
+    """Test by a χ² distribution, the limit for many people, noise accounted for."""
 
     statistic: float
     df: int
     pvalue: float
-    of: str  # Factors that it is about
+    of: str  # Hypothesis that it is about
     notes: tuple[Diagnostic, ...]  # Whatever takes the test back
+    frame: pd.DataFrame | None = None  # Observed and expected events by group, of a log-rank test
 
     @property
     def words(self) -> str:
         """The test in one line."""
         p = f"{self.pvalue:.3f}" if self.pvalue >= 0.0005 else "< 0.001"
         return f"chi-square {self.statistic:.4g} with {self.df} degrees of freedom, p-value {p}"
+
+    def _layout(self) -> list[Part]:
+        shown, below = list[Part](), list[Part]()
+        if self.frame is not None:
+            rows = [[f"{o:.1f}", f"{e:.1f}"] for o, e in np.maximum(self.frame.to_numpy(), 0.0)]
+            names, title = self.frame.index.tolist(), f"Events by {plain(str(self.frame.index.name))}"
+            shown, negative = [Table(names, ("observed", "expected"), rows, title)], (self.frame < 0.0).any(axis=None)
+            below = [Paragraph(NONE_BELOW)] * bool(negative)
+        return [*shown, Paragraph(f"{self.of}, noise accounted for: {self.words}"), *below, *noted(self.notes)]
 
 
 @dataclass(frozen=True, repr=False)

@@ -13,8 +13,8 @@ import pandas as pd
 from privreg.base import archive
 from privreg.collector.inference.pivots import Normal
 from privreg.errors import InferenceError, NotPrivateError, OptionError, choose, interval_level, level
-from privreg.means.results.fit import Correlations, MeansFit, Moved, limits, parts, seconds
-from privreg.means.results.shares import Crosstab, Histogram, IndependenceTest, TableOne
+from privreg.means.results.fit import ChiSquareTest, Correlations, MeansFit, Moved, limits, parts, seconds
+from privreg.means.results.shares import Crosstab, Histogram, TableOne
 from privreg.means.results.survival import SurvivalCurves
 from privreg.means.terms import Followed, Term
 from privreg.options.unknown import NEEDS_ROWS, all_known_arguments
@@ -231,7 +231,7 @@ class MeansResults(Results):
         said += [diagnostics.caution(c.names, c.notes, what="the curves at") for c in curves]
         return any(said)
 
-    def test_independence(self, table: str | None = None) -> IndependenceTest:
+    def test_independence(self, table: str | None = None) -> ChiSquareTest:
         """Test that the two factors of a two-way table are independent; see :meth:`crosstab`.
 
         Wald's test by the covariance of the shares, which holds the noise: ``statistic``, ``df``, ``pvalue``.

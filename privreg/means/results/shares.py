@@ -21,21 +21,13 @@ from privreg.tables import MARK, Paragraph, Part, Table, View, cells, noted, pla
 from privreg.tables.diagnostics import Diagnostic
 
 
-@dataclass(frozen=True, repr=False)
-class IndependenceTest(ChiSquareTest):
-    """Test that two factors are independent. Made by :meth:`MeansResults.test_independence`.
+def independence(shares: Array, cov: Array) -> tuple[float, int, float]:
+    """Statistic, degrees of freedom and p-value of the test that shares, shape (a, b), are of independent factors.
 
     Wald's test (1943, *Transactions of the American Mathematical Society* 54) that s p_ij = r_i c_j for shares p, their
     sum s and margins r and c, by slopes at independence and the covariance of the shares, of sampling and of noise.
-    Noise that is alike in all cells leaves the differences unbiased. χ² is the limit for many people, as of Pearson's.
+    Noise that is alike in all cells leaves the differences unbiased.
     """
-
-    def _layout(self) -> list[Part]:
-        return [Paragraph(f"Independence of {self.of}, noise accounted for: {self.words}"), *noted(self.notes)]
-
-
-def independence(shares: Array, cov: Array) -> tuple[float, int, float]:
-    """Statistic, degrees of freedom and p-value of the test that shares, shape (a, b), are of independent factors."""
     from scipy.stats import chi2
 
     def apart(p: Any) -> Any:
@@ -94,9 +86,10 @@ class Crosstab(Shares):
         return low, high
 
     @property
-    def test(self) -> IndependenceTest:
+    def test(self) -> ChiSquareTest:
         """Test that the two factors are independent."""
-        return IndependenceTest(*independence(self._table, self.cov), " and ".join(self.term.columns), self.notes)
+        of = f"Independence of {' and '.join(self.term.columns)}"
+        return ChiSquareTest(*independence(self._table, self.cov), of, self.notes)
 
     @property
     def _table(self) -> Array:

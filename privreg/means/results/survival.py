@@ -16,7 +16,7 @@ from privreg.collector.inference.simultaneous import joint_critical
 from privreg.collector.levels import BIAS, SURE
 from privreg.errors import OptionError, choose, interval_level, real, shown
 from privreg.means.collector import FEW
-from privreg.means.results.fit import ChiSquareTest, Moved, Shares, limits
+from privreg.means.results.fit import NONE_BELOW, ChiSquareTest, Moved, Shares, limits
 from privreg.means.terms import Followed
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame
@@ -28,29 +28,10 @@ from privreg.tables.diagnostics import Diagnostic, note, reliable
 _POINTS, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 NODES: Final = 0.5 * (_POINTS + 1.0), 0.5 * _WEIGHTS  # Gauss and Legendre's points in (0, 1), and weights
 
-NONE_BELOW: Final = "Noise may make numbers of people negative: they are shown as 0."
 ROUNDED: Final = (
     "Times count as rounded up to the next cut point. Where they are between cut points curves are too high; a life "
     "table is not."
 )
-
-
-@dataclass(frozen=True, repr=False)
-class LogRankTest(ChiSquareTest):
-    """Test that groups, one more than `df`, have the same survival curve. Made by :meth:`SurvivalCurves.test`.
-
-    Of U_g = Σ_j (d_gj − n_gj d_j/n_j) with n at risk and d events, the statistic is U'V⁻¹U. V is the hypergeometric
-    variance of Mantel and Haenszel, plus what noise adds: J N J', N the noise's covariance of the shares and J the
-    derivatives of U. χ² is the limit for many people.
-    """
-
-    frame: pd.DataFrame  # Observed and expected events by group
-
-    def _layout(self) -> list[Part]:
-        rows = [[f"{o:.1f}", f"{e:.1f}"] for o, e in np.maximum(self.frame.to_numpy(), 0.0)]
-        shown = Table(self.frame.index.tolist(), ("observed", "expected"), rows, f"Events by {plain(self.of)}")
-        below = [Paragraph(NONE_BELOW)] * bool((self.frame < 0.0).any(axis=None))
-        return [shown, Paragraph(f"Noise accounted for: log-rank {self.words}"), *below, *noted(self.notes)]
 
 
 @all_known_arguments
@@ -238,9 +219,11 @@ class SurvivalCurves(Shares):
         columns = {column: np.ravel(v) for column, v in out.items()}
         return Frame(columns | {"reliable": reliable(self.notes, len(known)) & known})
 
-    def test(self, *, cause: Any = None) -> LogRankTest:
+    def test(self, *, cause: Any = None) -> ChiSquareTest:
         """Log-rank test that all groups have the same curve, or of a `cause`, a level of the event, the same hazards.
 
+        Of U_g = Σ_j (d_gj − n_gj d_j/n_j) with n at risk and d events, the statistic is U'V⁻¹U. V is the hypergeometric
+        variance of Mantel and Haenszel, plus J N J', N the noise's covariance of the shares and J the derivatives of U.
         An OptionError if there are no two groups, or no event has this level.
         """
         from scipy.stats import chi2
@@ -267,7 +250,8 @@ class SurvivalCurves(Shares):
         table = Frame({name: self.people * v for name, v in counts.items()}, index=index)
         few = [note("answers.events")] * bool(self.people * events.sum() < FEW)
         said = (*(n for n in self.notes if n.code != "answers"), *few)
-        return LogRankTest(statistic, df, float(chi2.sf(statistic, df)), self.term.group, said, table)
+        of = f"Log-rank test by {self.term.group}"
+        return ChiSquareTest(statistic, df, float(chi2.sf(statistic, df)), of, said, table)
 
     def rmst(self, time: float | None = None, *, alpha: float = 0.05) -> pd.DataFrame:
         """Restricted mean survival time: the mean time until an event, or until `time` if that is earlier.

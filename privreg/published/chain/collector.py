@@ -77,8 +77,7 @@ class ChainSummary(NamedTuple):
     outer: Array  # Mean outer product of the reports, or of (report, θ − origin, 1); shape (p, p)
     curvature: Array  # Mean of the curvature reports, noise included; shape (p, p)
     curvature_people: int  # Curvature senders
-    # Mean noise variance of gradient and curvature reports over that of the largest budget; shape (2,)
-    spreads: Array
+    spreads: Array  # Mean noise variance of gradient and curvature reports over the largest budget's; shape (2,)
 
 
 def final(state: State, plan: Plan) -> ChainSummary:

@@ -234,9 +234,18 @@ def flush_block(path: Array, sums: Array, mode: int, reports: Array, outer: Arra
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def fused(
-    x: Array, y: Array, offset: Array, steps: Array, noise: Array, curvature_noise: Array, plan: Plan, state: State,
-    raw_curvature: Array, raw_outer: Array, ratios: Array,
-) -> tuple[int, int, int]:  # fmt: skip
+    x: Array,
+    y: Array,
+    offset: Array,
+    steps: Array,
+    noise: Array,
+    curvature_noise: Array,
+    plan: Plan,
+    state: State,
+    raw_curvature: Array,
+    raw_outer: Array,
+    ratios: Array,
+) -> tuple[int, int, int]:
     """Play devices and collector for consecutive people until rows, steps or noise are used up.
 
     `x`, `y`, `offset`, shapes (n, p), (n,) and (n,) or (0,), are in internal units, `steps`, shape (m,), the γ of the

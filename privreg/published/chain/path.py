@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from privreg.base.archive import like
 from privreg.base.arrays import Array
 from privreg.collector.inference.resampling import Batches, Sandwich, batches, sandwich
 from privreg.tables.diagnostics import note
@@ -82,9 +83,7 @@ def moved(blocks: Blocks, move: Array) -> Blocks:
 def growing_edges(updates: int, batches: int, alpha: float) -> tuple[int, ...]:
     """Ends e_0 < … < e_M of the published growing batches, e_k = n ((k + 1)/(M + 1))^(1/(1 − α)).
 
-    Batches that would be empty are left out.
-
-    See XSJKH (arXiv 2505.08227), section 4.3; Chen, Lee, Tong & Zhang (2020).
+    Batches that would be empty are left out. See XSJKH (arXiv 2505.08227), section 4.3.
     """
     at = updates * np.power((np.arange(batches + 1) + 1.0) / (batches + 1.0), 1.0 / (1.0 - alpha))
     ends = np.unique(np.maximum(np.floor(at + 1e-9), 1.0)).astype(int)
@@ -96,23 +95,20 @@ def to_arrays(blocks: Blocks | None) -> dict[str, Any]:
     if blocks is None:
         return {}
     sums = {"blocks_sums": blocks.sums[:, None], "blocks_edge_sums": blocks.edge_sums[:, None]}
-    return {"blocks_length": np.asarray(blocks.length)} | sums
+    return {"blocks_length": np.asarray(blocks.length), **sums}
 
 
 def from_arrays(arrays: dict[str, Any], layout: Layout, d: int, updates: int) -> Blocks:
     """Take over what `to_arrays` gave, of a path that has had so many updates.
     Raises ValueError if an array doesn't fit.
     """
-    saved, sums, edges = (arrays[f"blocks_{k}"] for k in ("length", "sums", "edge_sums"))
-    known = saved.shape == () and saved.dtype.kind == "i" and 1 <= saved < LONGEST
-    length = int(saved) if known else LONGEST
+    saved, known = arrays["blocks_length"], arrays["blocks_length"].dtype.kind == "i"
+    length = int(saved) if known and saved.shape == () and 1 <= saved < LONGEST else 3
     m, e = updates // length, sum(k <= updates for k in layout.edges)
     least = wanted(layout, m * length)
-    if not known or length.bit_count() != 1 or m >= 2 * least or (m < least and length > 1):
+    if length.bit_count() != 1 or m >= 2 * least or (m < least and length > 1):
         raise ValueError("blocks of a length that never was")
-    for array, k in ((sums, m), (edges, e)):
-        if array.shape != (k, 1, d) or array.dtype != np.float64 or not np.isfinite(array).all():
-            raise ValueError("blocks of another place")
+    sums, edges = (like(np.empty((k, 1, d)), arrays[f"blocks_{n}"]) for k, n in ((m, "sums"), (e, "edge_sums")))
     return Blocks(layout, length, sums[:, 0], edges[:, 0])
 
 

@@ -48,9 +48,17 @@ class AveragedSGD:
     label: Final = False
 
     def __init__(
-        self, plan: Plan, steps: Steps, state: State, to_user: Array, key: bytes | None,
-        cut: blocks.Layout | None = None, *, anytime: bool = False, mechanism: Mechanism | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        plan: Plan,
+        steps: Steps,
+        state: State,
+        to_user: Array,
+        key: bytes | None,
+        cut: blocks.Layout | None = None,
+        *,
+        anytime: bool = False,
+        mechanism: Mechanism | None = None,
+    ) -> None:
         p, d = len(state.theta), len(state.theta) // plan.blocks
         self.widths = {"score": width(plan.channel, p)}  # Standard normals of a report
         if plan.curvature_share:

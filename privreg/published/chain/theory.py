@@ -24,12 +24,9 @@ class Rates(NamedTuple):
 def rates(alpha: float) -> Rates:
     """Rates at which private estimates approach the truth, by the exponent of the steps.
 
-    The columns of the table overlap at 1/3, 1/2 and 2/3, where they agree; at 1/3 the second column holds, in which the
-    last iterate's excess loss has the exponent (3α − 1)/2 = 0, which is no rate. The table has none of an excess loss
-    below 1/3, although the leading terms of its bound fall like n^−α there too.
-    Raises OptionError if `alpha` is not in (0, 1).
-
-    See SXJKH: Shi, Xie, Jiang, Kong & He (arXiv 2507.07041), Table 1.
+    The columns of SXJKH's Table 1 (arXiv 2507.07041) overlap at 1/3, 1/2 and 2/3, where they agree; at 1/3 the second
+    holds, in which the last iterate's excess loss has the exponent (3α − 1)/2 = 0, which is no rate. It has none of an
+    excess loss below 1/3. Raises OptionError if `alpha` is not in (0, 1).
 
     Examples
     --------
@@ -50,7 +47,7 @@ def checked(alpha: object) -> float:
     if a == 1.0:
         raise OptionError(
             "alpha=1 has no rate of its own: it depends on gamma times the least eigenvalue of the Hessian, which is "
-            "not known (n^(-2 gamma lambda) below 1/2, else 1/n), and intervals don't hold; give alpha in (0, 1)."
+            "not known, and intervals don't hold; give alpha in (0, 1)."
         )
     if a is None or not 0.0 < a < 1.0:
         raise OptionError(f"alpha={shown(alpha)} must be in (0, 1), above 1/2 for intervals.")

@@ -30,12 +30,8 @@ class FederatedRegression(Described):
     silo takes some gradient steps on its records from the public model, clips the difference to the model as a
     whole, randomises it and sends it; the server averages. A person whose records are all in one silo is protected at
     least as well as the silo; a person with records in k silos, √k times less well (k times under pure ε). Within a
-    silo nobody is protected from the silo. Made by :meth:`from_formula`.
-
-    Notes
-    -----
-    Convex linear models only, not the deep networks on which GeoDP and LDPVec were published. Frozen: `fit` returns
-    results and leaves the model unchanged. Pickling it leaves its data out. Errors name silos by number.
+    silo nobody is protected from the silo. Made by :meth:`from_formula`; `fit` leaves it unchanged, and pickling leaves
+    its data out. Convex linear models only.
 
     References
     ----------

@@ -38,9 +38,8 @@ class Plan:
     score: Score  # The family's score, internal units
     words: str  # The family with its values, user's units
     mechanism: UpdateMechanism  # Randomiser of one report, with the clip and the budget of a report
-    # Rounds, and gradient steps of each silo in a round
     rounds: int
-    local_steps: int
+    local_steps: int  # Gradient steps of each silo in a round
     step: float  # Size of a local step
     batch: int | None  # Records of a silo in one step, taken in order and round again; None for all
     silos: int  # Number of silos; public

@@ -102,6 +102,6 @@ def shrink(estimates: ArrayLike, sds: ArrayLike, method: str = "sure") -> Array:
     x, sd = np.asarray(estimates, dtype=np.float64), np.asarray(sds, dtype=np.float64)
     if x.ndim != 1 or x.shape != sd.shape or not np.isfinite(x).all() or not np.isfinite(sd).all() or (sd < 0).any():
         raise OptionError("estimates and their sds must be finite arrays of one length, sds not negative.")
-    if kind == "hdr4me":
-        return hdr4me(x, sd)
-    return james_stein(x, sd) if kind == "james_stein" else soft_threshold(x, sure_threshold(x, sd) * sd)
+    if kind == "sure":
+        return soft_threshold(x, sure_threshold(x, sd) * sd)
+    return (hdr4me if kind == "hdr4me" else james_stein)(x, sd)

@@ -31,16 +31,9 @@ def absolute_quantile(mean: Array, sd: Array, q: float) -> Array:
 
 
 def threshold_probabilities(sds: ArrayLike, *, limit: float = 1.0) -> tuple[float, float]:
-    """Probability that some, and that all, of independent deviations of mean 0 and these sds, shape (d,), exceed a
-    limit.
+    """Probability that some, and that all, of independent deviations of mean 0 and these sds exceed a limit.
 
-    Theorems 4 and 5 need the second and print the first.
-
-    Examples
-    --------
-    >>> some, every = threshold_probabilities([1.0] * 10)
-    >>> round(some, 3), f"{every:.1e}"
-    (0.978, '1.0e-05')
+    Theorems 4 and 5 need the second and print the first; `sds` have shape (d,).
     """
     sd = np.asarray(sds, dtype=np.float64)
     beyond = 1.0 - within(np.zeros_like(sd), sd, limit)
