@@ -270,9 +270,9 @@ LONG = [f"C(region_of_residence)[T.a rather long name {i}]" for i in range(20)]
 def many(res, k, names=LONG):
     fit = res._fit
     keep = slice(0, k)
-    design = dataclasses.replace(
-        fit.design, names=tuple(names[:k]), bare=(None,) * k, sources=(("g",),) * k, probe=np.tile([[0.0], [1.0]], k)
-    )
+    design = dataclasses.replace(fit.design, names=tuple(names[:k]), probe=np.tile([[0.0], [1.0]], k))
+    made = type("Made", (type(design),), {"bare": (None,) * k, "sources": (("g",),) * k})
+    object.__setattr__(design, "__class__", made)
     reps = -(-k // len(fit.params))
     e = dataclasses.replace(fit.estimates[0], cov=np.diag(np.tile(fit.estimates[0].variances, reps)[keep]))
     return pr.results.PrivateResults(
