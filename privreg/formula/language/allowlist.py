@@ -135,7 +135,9 @@ class Walker:
             is_ = "is the name of a function here"
             if name in {"Intercept", "_cons"}:
                 is_ = "is no column here: a formula has an intercept unless it says 0, and 'y ~ 1' has that alone"
-            raise FormulaError(f'formula term {self.code!r}: {name!r} {is_}. If it is a column, write Q("{name}").')
+            raise FormulaError(
+                f'formula term {self.code!r}: {name!r} {is_}. A column that is called so is Q("{name}").'
+            )
         return name
 
     def _column(self, name: str, want: str) -> None:
