@@ -46,7 +46,8 @@ import privreg as pr
 from benchmarks.store import Runs, save_table
 from privreg.central import Absolute, CentralResults, QHinge, QNorm, Regression
 from privreg.errors import PrivregWarning
-from privreg.published.descent.losses import Loss, resolve_loss, walk
+from privreg.published.descent.kernels import walk
+from privreg.published.descent.losses import Loss, resolve_loss
 from privreg.published.descent.theory import constants, sensitivity
 from tests.published.descent import twins
 

@@ -219,9 +219,14 @@ def _root(equation: Equation, rows: list[_Rows], function: Any) -> tuple[Array, 
 
 
 def _solved(equation: Equation, rows: list[_Rows], start: Array, function: Any) -> Array | None:
-    """The root that steps from `start` reach; None if they reach none."""
-    tried = root(lambda t: _field(equation, rows, t, 0.0, function), start, jac=True, options={"xtol": CONVERGED})
-    return np.asarray(tried.x) if tried.success else None
+    """The root that steps from `start` reach; None if they reach none, or scores only fall towards 0 far away."""
+
+    def field(at: Array) -> tuple[Array, Array]:
+        return _field(equation, rows, at, 0.0, function)
+
+    tried = root(field, start, jac=True, options={"xtol": CONVERGED})
+    found = bool(tried.success) and np.linalg.svd(field(tried.x)[1], compute_uv=False)[-1] > LITTLE
+    return np.asarray(tried.x) if found else None
 
 
 def _minimum(equation: Equation, rows: list[_Rows], theta: Array, moment: Array, function: Any) -> tuple[Array, bool]:

@@ -75,7 +75,7 @@ def test_the_published_algorithm_is_reached_from_few_places():
         *(("privreg.fits.published.tuning", f"{room}.chain.{name}") for name in ("path", "kernels", "plans")),
         *(("privreg.fits.published.report", f"{room}.chain.{name}") for name in ("path", "collector", "plans", "run")),
         *(("privreg.audit.reports", f"{room}.chain.{name}") for name in ("plans", "collector", "kernels")),
-        *(("privreg.audit.descent", f"{room}.descent.{name}") for name in ("descent", "losses", "plan")),
+        *(("privreg.audit.descent", f"{room}.descent.{name}") for name in ("descent", "kernels", "losses", "plan")),
         ("privreg.means", f"{room}.shrinking.rules"),
         ("privreg.means.results.results", f"{room}.shrinking.rules"),
         ("privreg.doors.regression", f"{room}.descent"),

@@ -7,7 +7,7 @@ readable twin of the tests operation by operation, so that the fused loop gives 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from llvmlite import ir
@@ -17,7 +17,9 @@ from numba.extending import intrinsic
 from privreg.base.arrays import Array
 from privreg.protocol import codes, counts
 from privreg.protocol.plans import Channel, Shape
-from privreg.published.chain.plans import Plan, State
+
+if TYPE_CHECKING:  # whose text compiled loops don't depend on
+    from privreg.published.chain.plans import Plan, State
 
 
 @intrinsic
