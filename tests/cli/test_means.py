@@ -77,7 +77,7 @@ def test_survival_prints_curves_and_no_cells(beside, tmp_path, capsys):
     assert "event[1]" not in printed
     assert ("time[0 to 30]" in printed) == bool(beside)
     curves = pr.load(out[2]).survival()
-    assert str(curves.summary()).split("\n5,000 records")[0].splitlines()[-1] in printed
+    assert str(curves).split("\n5,000 records")[0].splitlines()[-1] in printed
     told = json.loads(out[1].read_text())
     if not beside:
         assert pd.read_csv(out[0])["survival"].tolist() == pytest.approx(curves.frame()["survival"].tolist())
