@@ -13,7 +13,8 @@ from privreg.audit.neighbours import Trial, Verification, verify
 from privreg.privacy.ledger import UNSET, Budget
 from privreg.privacy.noise import fresh_key, seeded_key
 from privreg.published.descent import descent
-from privreg.published.descent.losses import resolve, resolve_loss, slopes
+from privreg.published.descent.kernels import slopes
+from privreg.published.descent.losses import resolve, resolve_loss
 from privreg.published.descent.plan import make_plan
 
 

@@ -83,6 +83,8 @@ def check_seal(path: Path, members: Mapping[str, bytes], found: bytes | None, tr
 
     `found` is the seal it came with; a `checkpoint` is continued by the fit's own call.
     """
+    if trust is not None and not isinstance(trust, str | Path):
+        raise SavedFileError(f"a secret to trust is named by a string or Path, got {type(trust).__name__}.")
     anew, how = "begin the stream anew", "load(path, trust=KEYFILE)"
     if checkpoint:
         anew, how = "remove it to begin anew", "checkpoint_trust=KEYFILE, at the shell --checkpoint-trust KEYFILE"
@@ -192,18 +194,7 @@ def write_archive(
         np.lib.format.write_array(part, np.asarray(array), allow_pickle=False)
         members[f"{name}.npy"] = part.getvalue()
     if kind in _SEALED:
-        file = secret_file()
-        try:
-            if not os.path.exists(file):  # of two processes at once, both get the same
-                file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                write_bytes(file, os.urandom(BYTES), secret=True, new=True)
-        except (OSError, SavedFileError):
-            if not os.path.exists(file):
-                raise SavedFileError(
-                    f"{str(file)!r} can't be written, and it is to hold the secret that seals saved streams; let the "
-                    f"environment variable {VARIABLE} name a file in a folder that you can write to."
-                ) from None
-        members[_SEAL] = seal(members, read_secret(file, mine=True))
+        members[_SEAL] = seal(members, _own_secret())
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as z:
         for name, content in members.items():
@@ -215,6 +206,22 @@ def expect(*fits: bool) -> None:
     """Refuse what was read from a file if its parts don't fit each other; `privreg.load` says that it is damaged."""
     if not all(fits):
         raise ValueError("saved parts don't fit each other")
+
+
+def _own_secret() -> bytes:
+    """Secret of this user, made if there is none yet; of two processes at once, both get the same."""
+    file = secret_file()
+    try:
+        if not os.path.exists(file):
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_bytes(file, os.urandom(BYTES), secret=True, new=True)
+    except (OSError, SavedFileError):
+        if not os.path.exists(file):
+            raise SavedFileError(
+                f"{str(file)!r} can't be written, and it is to hold the secret that seals saved streams; let the "
+                f"environment variable {VARIABLE} name a file in a folder that you can write to."
+            ) from None
+    return read_secret(file, mine=True)
 
 
 LONGEST: Final = 1 << 25  # Bytes of a document or a plan, at most

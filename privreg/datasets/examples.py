@@ -37,7 +37,7 @@ class Recipe(NamedTuple):
 
     tag: int  # Separates its seeds
     draw: Callable[[np.random.Generator, int], Columns]
-    declared: Callable[[str], Declarations]  # By coding
+    declared: Callable[[str], Declarations]  # Declarations by coding
     provenance: str
     levels: Mapping[str, tuple[str, ...]]
 
@@ -289,7 +289,8 @@ def randhie() -> pd.DataFrame:
     A row is a *person-year*, not a person: some 5,900 people took part for three or five years, and no column of the
     bundled table tells whose row is whose. A fit of all rows at μ protects each row by μ, and a person of five rows by
     √5·μ = 2.24·μ (by 5·ε if ε is pure), although what is printed counts every row as a person: it can't know. Where a
-    column of your own data names the person, give it as ``id="person"``. The source file beside the bundled one has
+    column of your own data names the person, give it as ``id="person"`` with ``max_per_id=5``, which prints the
+    guarantee per person, or with the default, 1, which uses one row of each. The source file beside the bundled one has
     such a column, in the same order; the vignette on these records reads it.
 
     References

@@ -74,6 +74,8 @@ def refuse_beside(followed: Followed, people: Participants, asked: Any, design: 
     """
     if both := [c for c in followed.columns if c in design.covariates]:
         raise FormulaError(f"{', '.join(both)} stands on both sides of {followed.written}; keep one.")
+    if "Intercept" not in design.names:
+        raise FormulaError(f"{followed.written} needs an intercept, the first interval's hazard; leave out '- 1'.")
     if INTERVAL in (named or ()) and any(INTERVAL in t.reads and t.name != f"C({INTERVAL})" for t in design.terms):
         raise FormulaError(
             f"the data have a column {INTERVAL!r}, which says here in which interval rows are; rename it."

@@ -117,7 +117,7 @@ class ModelSpec:
             refuse_local_hazards(people.followed, len(names), budget.mu)
         if spec.summed:
             refuse_of_sums(spec)
-            if trust != "central":  # of a curator the tuning tells whether there are sums
+            if trust != "central" or people.followed is not None:  # a curator's tuning tells whether there are sums
                 refuse_what_sums_cannot(spec)
         elif unheard := family.scoring.unlocal(len(names), budget.mu, spec.classes):
             raise UnsupportedArgumentError(f"with trust='local' {unheard}.")

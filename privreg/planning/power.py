@@ -149,7 +149,10 @@ def plan(
 def _silos(given: Any, trust: str, n: Any) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """Names of silos, and the records that each holds if they are given; see `plan`."""
     if (given is not None) != (trust == "silos"):
-        raise OptionError("silos=, the records that each silo holds, [2000, 500, 800] say, go with trust='silos'.")
+        raise OptionError(
+            "trust='silos' needs the records that each silo holds, silos=[2000, 500, 800] say, and silos= go with "
+            "trust='silos'."
+        )
     if given is None:
         return (), ()
     if not isinstance(given, Mapping | Sequence | np.ndarray) or isinstance(given, str):

@@ -102,7 +102,7 @@ class Ledger:
         return max(self._totals(accounts_of(source)), default=0.0)
 
     def _totals(self, accounts: Accounts, *, seeded: bool = True) -> list[float]:
-        """What was released from each account; with `seeded` also where noise follows from a seed."""
+        """Releases from each account; with `seeded` also those whose noise follows from a seed."""
         with self._lock:
             self._tidy()
             return [compose(self._of(account, seeded=seeded)) for account in accounts.now()]

@@ -306,7 +306,7 @@ def test_refusals_are_one_line_that_names_the_fix(fit, more, said):
         (["fit", "y ~ x", "none.csv", "--mu", "1"], "--bounds"),
         (["fit", "y ~ x.mean()", "none.csv", "--mu", "1", "--bounds", "x=0:1", "y=0:1"], "x.mean()"),
         (["data", "us-insurence", "people.csv"], "'us-insurance'"),
-        (["plan", "y ~ x", "--mu", "1", "--width", "x=20,30"], "--width: 'x' has 2 numbers"),
+        (["plan", "y ~ x", "--mu", "1", "--width", "x=20,30"], "--width: 'x' has several numbers"),
         (["plan", "y ~ x", "--mu", "1", "--params", "x=1:2"], "--params: 'x=1:2' must read NAME=B"),
         (["plan", "y ~ x", "--mu", "1", "--level", "95"], "--level 95.0 must be in (0, 1)"),
         (["data", "us-insurance", "people.csv", "--rows", "0"], "rows"),

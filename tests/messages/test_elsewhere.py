@@ -39,7 +39,7 @@ def model(formula="y ~ x", n=30, **more):
         ("y ~ x + I(x > 0.5) | g + x", "not supported; write 'y ~ x + I(x > 0.5) + C(g) + C(x)'"),
         ("y ~ x || g", "write 'y ~ x + C(g)'"),
         ("y ~ Intercept", "'y ~ 1' has that alone"),
-        ("y ~ x + Intercept", 'A column that is called so is Q("Intercept")'),
+        ("y ~ x + Intercept", 'If it is a column, write Q("Intercept")'),
         ("cbind(a, b) ~ x", "fit each response by itself"),
         ("Surv(time, event) ~ x", "write Surv(time, event, [6, 12, 24]) ~ age"),
         ("y ~ Surv(time, event)", "it stands left of the tilde, with public cut points"),

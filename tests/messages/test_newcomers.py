@@ -93,7 +93,7 @@ def test_arguments_are_told_by_name(call, said):
 
 
 def test_three_fits_are_compared_two_by_two(res):
-    assert "privreg.anova(m2, m3)" in told(lambda: pr.anova(res, res, res), UnsupportedArgumentError)
+    assert "of several, test each with the next" in told(lambda: pr.anova(res, res, res), UnsupportedArgumentError)
     assert "one by one, not in a list" in told(lambda: pr.anova([res, res]), OptionError)
 
 

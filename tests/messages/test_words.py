@@ -714,7 +714,7 @@ def test_what_takes_more_than_a_second_is_seen_at_a_terminal(seconds, said, monk
 def test_slow_plans_are_seen(ask, monkeypatch):
     seen = []
     found = plan()
-    for module in ("power", "study_plan"):
+    for module in ("power", "plan"):
         monkeypatch.setattr(f"privreg.planning.{module}.waiting", lambda what: seen.append(what) or nullcontext())
     {"plan": plan, "print": lambda: str(found), "compare_trust": found.compare_trust}[ask]()
     assert seen

@@ -334,7 +334,7 @@ def test_a_plan_whose_fits_are_always_marked_names_no_number_of_people() -> None
 def test_assumed_residuals_of_a_person_are_as_alike_as_is_said() -> None:
     asked = {"bounds": {"y": (-60, 80), "x": (-4, 4)}, "scale": 2.0, "n": 500, "mu": 50}
     plan = pr.plan("y ~ x", **asked)
-    with pytest.raises(OptionError, match="it goes with k_max="):
+    with pytest.raises(OptionError, match="goes with k_max="):
         pr.plan("y ~ x", icc=0.5, **asked)
     people = Participants.declare(id="who", k_max=3)
     spec, rng = replace(plan.spec, people=people), np.random.default_rng(1)

@@ -688,7 +688,7 @@ def test_options_of_the_descent_are_of_no_other_fit() -> None:
 
 def test_it_has_no_start_and_the_message_names_what_has() -> None:
     for made in (model(), FIT("y ~ x", None, bounds=HOW["bounds"], mu=1, trust="central")):
-        with pytest.raises(UnsupportedArgumentError, match=r"use fit\(\), or trust='two_collectors' for rows"):
+        with pytest.raises(UnsupportedArgumentError, match=r"use fit\(\), or trust='two_collectors' for a stream"):
             made.start()
     with pytest.raises(OptionError, match=r"fit\(\) takes it"):
         model().plan(tuning="published")

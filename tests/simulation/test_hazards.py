@@ -286,7 +286,7 @@ def test_files_and_streams_give_the_bits_of_rows_in_memory(tmp_path: Path) -> No
     ("formula", "more", "error", "words"),
     [
         (FORMULA, {"trust": "local", "mu": 1}, UnsupportedArgumentError, "not for trust='local': at mu = 1 .* people"),
-        (FORMULA + " - 1", {}, UnsupportedArgumentError, "needs an intercept"),
+        (FORMULA + " - 1", {}, FormulaError, "needs an intercept"),
         (FORMULA + " + months", {"bounds": {"age": (40, 80), "months": (0, 30)}}, FormulaError, "both sides"),
         ("Surv(months, end) ~ age", {}, FormulaError, r"write Surv\(time, event"),
         ("Surv(months, end, [6, 2]) ~ age", {}, FormulaError, "rising positive"),

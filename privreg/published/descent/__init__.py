@@ -1,7 +1,7 @@
 """A curator's noisy stochastic gradient descent, as printed: ``tuning="published"`` with ``trust="central"``.
 
-`descent` takes a model and its rows to `results`, which name coefficients that have not converged. `losses`, compiled,
-and `theory` make the noise, `plan` all public numbers. Its audit is `audit.descent`.
+`descent` takes a model and its rows to `results`, which name coefficients that have not converged. `losses`
+and `theory` make the noise, `plan` all public numbers; `kernels` are compiled. Its audit is `audit.descent`.
 
 References
 ----------

@@ -16,7 +16,8 @@ from privreg.options.running import progress_bar
 from privreg.options.table import check, documented
 from privreg.privacy.ledger import LEDGER
 from privreg.privacy.noise import NoiseStream, cipher, derived_key, fresh_key, seeded_key
-from privreg.published.descent.losses import Loss, resolve, resolve_loss, slopes, walk
+from privreg.published.descent.kernels import slopes, walk
+from privreg.published.descent.losses import Loss, resolve, resolve_loss
 from privreg.published.descent.plan import Plan, make_plan
 from privreg.published.descent.results import CentralResults, Release, make_statement, payload, symmetric_noise
 

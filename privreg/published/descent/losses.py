@@ -5,7 +5,7 @@ A loss is f(w) = φ(⟨x, w⟩, y) with φ convex in its first argument and φ' 
     ‖∂f(w) − ∂f(w')‖ ≤ h r^(1+α) ‖w − w'‖^α,    ‖∂f(w)‖ ≤ r sup|φ'|,
 
 h being φ's Hölder constant. α = 0 is a loss with a kink, α = 1 one with a Lipschitz gradient. Slopes φ' and steps along
-them are compiled; their twins are in `tests/published/descent/twins.py`.
+them are compiled, in `kernels`.
 """
 
 from __future__ import annotations
@@ -14,17 +14,14 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from numba import njit, vectorize
-
-from privreg.base.arrays import Array, Ints
 from privreg.errors import OptionError, UnsupportedArgumentError, choose, number, shown
 from privreg.families import Hinge, Huber, Logistic, Quantile, SmoothedHinge
 from privreg.families.family import CLASSICAL_C, Family
 from privreg.protocol import codes
+from privreg.published.descent.kernels import HUBER, LOGISTIC, PINBALL, Q_HINGE, Q_NORM, SMOOTHED_HINGE
 
 ASSUMED_SCALE: Final = 0.2  # Residual scale that Huber()'s "auto" assumes, in halves of the response's public range
 _POWER_HINGE, _POWER_NORM = -1, -2
-LOGISTIC, SMOOTHED_HINGE, PINBALL, HUBER, Q_HINGE, Q_NORM = range(6)
 _CONVEX: Final = (
     "be in [1, 2]: the loss is convex, its gradient Hölder of exponent q - 1",
     1.0,
@@ -155,53 +152,3 @@ def resolve_loss(family: Family, *, unit: float = 1.0, y_max: float = 1.0) -> Lo
         return Loss(Q_HINGE, q, q - 1.0, q, flat, 1.0, words)
     # |sgn(u)|u|^α − sgn(v)|v|^α| ≤ 2^(1−α)|u − v|^α, attained at v = −u
     return Loss(Q_NORM, q, q - 1.0, q * 2.0 ** (2.0 - q), flat, y_max**q, words)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def slope(code: int, a: float, bound: float, eta: float, y: float) -> float:
-    """φ'(η, y), clipped to [−bound, bound], which leaves a convex loss with the same Hölder constant."""
-    r, side = eta - y, 2.0 * y - 1.0
-    slack = 1.0 - side * eta
-    s = 0.0
-    if code == LOGISTIC:
-        e = math.exp(-abs(eta))
-        s = (1.0 / (1.0 + e) if eta >= 0 else e / (1.0 + e)) - y
-    elif code == HUBER:
-        s = min(max(r, -a), a)
-    elif code == PINBALL:
-        s = -a if r <= 0.0 else 1.0 - a
-    elif code == Q_NORM:
-        s = math.copysign(a * abs(r) ** (a - 1.0), r)
-    elif slack > 0.0:
-        s = -side * (min(slack / a, 1.0) if code == SMOOTHED_HINGE else a * slack ** (a - 1.0))
-    return min(max(s, -bound), bound)
-
-
-slopes: Any = vectorize(cache=True)(slope.py_func)  # `slope` of many predictors at once
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def walk(
-    x: Array, y: Array, order: Ints, loss: tuple[int, float, float], step: float, radius: float, w: Array, total: Array,
-    wait: int,
-) -> int:  # fmt: skip
-    """Descend by one record at a time, in this `order`; `loss` is code, a and bound of :func:`slope`.
-
-    x has shape (n, p), y (n,). Iterates `w` are kept in the ball of `radius`, 0 for none, and summed in `total` once
-    `wait` have passed, both of shape (p,) and changed in place. Returned is how many are still to be left out.
-    """
-    p = w.shape[0]
-    for i in order:
-        eta = 0.0
-        for j in range(p):
-            eta += x[i, j] * w[j]
-        move, size = step * slope(loss[0], loss[1], loss[2], eta, y[i]), 0.0
-        for j in range(p):
-            w[j] -= move * x[i, j]
-            size += w[j] * w[j]
-        shrink = radius / math.sqrt(size) if radius > 0.0 and size > radius * radius else 1.0
-        for j in range(p):
-            w[j] *= shrink
-            total[j] += w[j] if wait <= 0 else 0.0
-        wait -= wait > 0
-    return wait

@@ -12,7 +12,8 @@ from privreg.errors import BudgetError, OptionError, choose
 from privreg.options.table import check
 from privreg.privacy.ledger import Budget
 from privreg.published.descent import theory as noise
-from privreg.published.descent.losses import Q_HINGE, Q_NORM, Loss
+from privreg.published.descent.kernels import Q_HINGE, Q_NORM
+from privreg.published.descent.losses import Loss
 from privreg.published.descent.theory import Constants, constants, sensitivity
 
 LANES: Final = 8  # Lanes by default

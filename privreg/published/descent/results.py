@@ -23,7 +23,8 @@ from privreg.errors import InferenceError
 from privreg.formula.spec import ModelSpec
 from privreg.options.unknown import all_known_arguments
 from privreg.privacy import ledger
-from privreg.published.descent.losses import LOGISTIC, PINBALL, Q_HINGE, SMOOTHED_HINGE, Loss
+from privreg.published.descent.kernels import LOGISTIC, PINBALL, Q_HINGE, SMOOTHED_HINGE
+from privreg.published.descent.losses import Loss
 from privreg.published.descent.plan import FLAT, Plan, edge
 from privreg.results.data import ResultData
 from privreg.results.results import PrivateResults

@@ -46,7 +46,7 @@ class FederatedRegression(Described):
 
     def __init__(self, *_: Any, **__: Any) -> None:
         raise UnsupportedArgumentError(
-            "silos are described by a formula: FederatedRegression.from_formula('y ~ x', [df_a, df_b], mu=1); make "
+            "silos are described by a formula: FederatedRegression.from_formula('y ~ x', [df_a, df_b]); make "
             "DataFrames of arrays."
         )
 

@@ -164,9 +164,11 @@ def make_statement(plan: Plan, release: Release, trust: str, *, seeded: bool = F
     if plan.budget.pure:
         each = f"{at_least(m.budget.epsilon, 4)}-DP, pure; epsilon adds up over {rounds} rounds"
     biases = {"angles": not m.debias, "box": m.beta < 1.0, "clip": m.name == "ldpvec"}
-    said = {"no_errors": True, "public_weights": np.ptp(plan.shares) > 0.0}
-    said |= {f"biased.{which}": m.geometric and private and holds for which, holds in biases.items()}
-    out = [note(code, beta=m.beta) for code, holds in (said | {"rounding.silos": private}).items() if holds]
+    out = [note("no_errors"), *[note("public_weights")] * bool(np.ptp(plan.shares) > 0.0)]
+    out += [
+        note(f"biased.{which}", beta=m.beta) for which, holds in biases.items() if m.geometric and private and holds
+    ]
+    out += [note("rounding.silos")] * private
     return PrivacyStatement(
         setting="silos", budget=plan.budget, trust=trust, mechanism=f"in each round {m.title}", noise=m.words(),
         noise_sd=0.0, bound=plan.clip, curvature="", protects=PROTECTS, release=release, seeded=seeded,

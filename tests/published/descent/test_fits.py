@@ -18,7 +18,8 @@ from privreg.privacy.noise import seeded_key
 from privreg.published.descent import descent
 from privreg.published.descent import theory as calibration
 from privreg.published.descent.descent import Turns
-from privreg.published.descent.losses import resolve_loss, slopes, walk
+from privreg.published.descent.kernels import slopes, walk
+from privreg.published.descent.losses import resolve_loss
 from privreg.published.descent.plan import make_plan
 from privreg.published.descent.results import estimate_of, left_of_start
 from privreg.published.descent.theory import Constants, constants, iterates_within, sensitivity

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privreg.published.descent.losses import HUBER, LOGISTIC, PINBALL, Q_NORM, SMOOTHED_HINGE
+from privreg.published.descent.kernels import HUBER, LOGISTIC, PINBALL, Q_NORM, SMOOTHED_HINGE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
