@@ -15,8 +15,6 @@ Examples
 ['Intercept', 'smoker[T.yes]', 'age', 'bmi']
 """
 
-from __future__ import annotations
-
 import os
 import re
 from typing import Any

@@ -5,8 +5,6 @@ from the private rows: text that came from another library is replaced (``raise 
 passed on.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

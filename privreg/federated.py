@@ -15,8 +15,6 @@ Examples
 ['Intercept', 'age', 'charges']
 """
 
-from __future__ import annotations
-
 from privreg.options.unknown import stub_names
 
 __all__, __dir__, __getattr__ = stub_names(__name__)

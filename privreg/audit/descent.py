@@ -1,7 +1,5 @@
 """An audit of a curator's release: run again and again on two neighbouring data sets made up for it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import cache

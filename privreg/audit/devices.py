@@ -1,7 +1,5 @@
 """One person's report in a fit by rounds before it is randomised, under any mechanism, by the scores of `families`."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

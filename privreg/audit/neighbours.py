@@ -6,8 +6,6 @@ has type II error below Φ(Φ⁻¹(1 − α) − μ) at type I error α. Under p
 times as large under one neighbour as under the other, so the same limits bound ε from below, for any mechanism.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

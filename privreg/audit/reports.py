@@ -4,8 +4,6 @@ It plays devices with the very numbers (score, bound, noise) that the fit's devi
 distance.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence

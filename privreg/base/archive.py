@@ -6,8 +6,6 @@ by somebody else could choose the noise: it is sealed by HMAC-SHA256 under a sec
 file that nobody else can read.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import hmac

@@ -5,8 +5,6 @@ compiler wait until a verb runs, so that ``--help`` answers at once. Nothing pri
 :mod:`privreg.errors` never do, and the text of any other exception is withheld.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

@@ -1,7 +1,5 @@
 """Levels of evidence: standard errors by which numbers must stand out, in whatever they are looked for."""
 
-from __future__ import annotations
-
 from typing import Final
 
 STRICT: Final = 1.5

@@ -7,8 +7,6 @@ Reports of bounded residuals show the curvature near their state: one or two c a
 of two peaks, states may have to go many c through a valley: steps then grow, and rounds are left out.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

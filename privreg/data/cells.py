@@ -1,7 +1,5 @@
 """Single cells of raw data: a number, a day, a level; each is read by itself, and none decides what is raised."""
 
-from __future__ import annotations
-
 from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set

@@ -1,7 +1,5 @@
 """Raw columns become clamped numbers and codes of declared levels. No error raised here quotes a value."""
 
-from __future__ import annotations
-
 from collections import ChainMap
 from collections.abc import Container, Iterable, Mapping, Sequence
 from difflib import get_close_matches

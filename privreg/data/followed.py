@@ -1,7 +1,5 @@
 """People followed until an event or censoring, as rows of public intervals. Device side."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """A schema against a file's names and types; no row, and no extreme in a Parquet file's footer, is looked at."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple

@@ -4,8 +4,6 @@ A synthetic row i depends on the seed and on i alone: a DataFrame, a CSV file an
 row. The seeds here make data; they have nothing to do with the noise that protects people.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -5,8 +5,6 @@ with the row map, thresholds, offsets and weights that this very run has learned
 are skewed, another run solves another equation.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Saved results and streams, back from their files."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

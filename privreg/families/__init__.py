@@ -7,8 +7,6 @@ A family is one module, with its score, what engines, measures and plans ask of 
 families by name, `measures` measures of fit, `weights` weights of rows.
 """
 
-from __future__ import annotations
-
 from privreg.families.cloglog import Cloglog
 from privreg.families.family import FAMILIES, Family, resolve_family
 from privreg.families.hinge import Hinge, SmoothedHinge

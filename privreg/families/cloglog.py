@@ -1,7 +1,5 @@
 """Complementary log-log regression: whether an event has happened by a public time, by the logarithm of its hazard."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, Final
 

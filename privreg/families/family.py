@@ -1,7 +1,5 @@
 """Families by name, and what is asked of a family as a whole. The functions that make one are in its module."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

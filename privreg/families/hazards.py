@@ -1,7 +1,5 @@
 """Piecewise exponential hazards: counts of at most one event, whose rows are the intervals of one person."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np

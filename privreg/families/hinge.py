@@ -1,7 +1,5 @@
 """Linear support vector machines: the hinge loss, and one that is rounded off."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, Final

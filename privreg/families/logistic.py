@@ -1,7 +1,5 @@
 """Logistic regression of a response that is 0 or 1, and of classes, whose scores are reported at once."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, Final

@@ -5,8 +5,6 @@ cost people, and no budget. `values` is what a device computes; `summarise` turn
 measures, with standard errors from the reports' own covariance.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple

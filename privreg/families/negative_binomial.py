@@ -1,7 +1,5 @@
 """Negative binomial regression of counts (NB2), whose dispersion rounds learn beside the coefficients."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Ordered logit: levels in their order by proportional odds, one slope for all cut points between them."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any, Final
 

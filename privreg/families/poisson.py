@@ -1,7 +1,5 @@
 """Log-linear regression of counts, and its form with clipped Pearson residuals."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, Final

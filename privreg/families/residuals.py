@@ -1,7 +1,5 @@
 """Huber's loss, expectiles and quantiles: scores of residuals, with their moments for normal errors."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, Final

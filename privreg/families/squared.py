@@ -1,7 +1,5 @@
 """Least squares of a response with public bounds."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, Final

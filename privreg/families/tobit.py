@@ -1,7 +1,5 @@
 """Tobit regression: a normal response that is censored at declared limits."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, ClassVar, Final

@@ -1,7 +1,5 @@
 """Families of a user's own: a score that is compiled to a function, called by its address."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

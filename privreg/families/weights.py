@@ -1,7 +1,5 @@
 """Score weights ω(x): how a covariate vector of any length gives a score of bounded length."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Final

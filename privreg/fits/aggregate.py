@@ -1,7 +1,5 @@
 """Plan and outcome of a fit by sums, of two collectors or a curator: user's units, words, notes. Sums only."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

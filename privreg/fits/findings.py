@@ -1,7 +1,5 @@
 """Findings of a fit by rounds beside its coefficients, from which its notes are made. Reports only."""
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

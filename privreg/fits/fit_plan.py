@@ -1,7 +1,5 @@
 """The public plan of a fit, fixed before anybody reports, which tells nothing of any row; an earlier fit's target."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

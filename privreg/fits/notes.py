@@ -1,7 +1,5 @@
 """Notes of a fit on its results, made of its findings, in order. Reports only."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType

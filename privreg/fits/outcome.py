@@ -1,7 +1,5 @@
 """Outcome of a fit, from its reports so far, and the results that a statistician is handed. Reports only."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace

@@ -1,7 +1,5 @@
 """Plan of a fit by rounds, made before the first record, with the longest rows that declarations allow. Public."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Outcome of a fit by rounds: numbers, words and notes in the user's units, from its collector's progress."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Options of a fit and its settings, which follow from them before the first record: public values."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, fields
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Rows of a model given as arrays, as named columns: what is given with the model, with a batch, and for prediction."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple

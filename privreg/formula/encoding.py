@@ -4,8 +4,6 @@ Built from the formula and the public schema; it learns nothing from the rows it
 data nobody has read yet: ranges, rank, the constant and the row-by-row check of a design are all found on them.
 """
 
-from __future__ import annotations
-
 import ast
 import itertools
 from collections.abc import Iterable, Mapping, Sequence

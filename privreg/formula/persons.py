@@ -1,7 +1,5 @@
 """Rows of persons in a formula: ``Surv()``, the part after ``|``, and models that can have no such rows."""
 
-from __future__ import annotations
-
 import ast
 import math
 import re

@@ -1,7 +1,5 @@
 """Collector of means: sums of reports and of their products, from which all else follows."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple

@@ -3,8 +3,6 @@
 Beside `stream`, which reads the columns, the only module of this sub-package that sees a raw value.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ frequencies. Values by which mechanisms of numbers are compared are public or ma
 people asked of each of d columns, m of them each, at ε/m (or μ/√m).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Plans of means: declarations, who is asked what, and how answers are randomised, before a row is read. Public."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

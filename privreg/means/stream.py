@@ -1,7 +1,5 @@
 """Estimates in progress: rows go in, devices are played, reports are collected, and what is said of the release."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Auditing the mechanisms that estimates used, on made-up neighbours. Device side; nobody's row is there any more."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial

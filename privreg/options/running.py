@@ -6,8 +6,6 @@ five to thirty times as long as one thread alone. With one, the last bits also d
 `threads=` is another matter: blocks of records side by side.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 import warnings

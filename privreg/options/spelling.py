@@ -1,7 +1,5 @@
 """Messages as a shell or a study's file has them: options that the Python text names, spelt as they are there."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import Final

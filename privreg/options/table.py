@@ -4,8 +4,6 @@ Front doors of Python and verbs of the command line take their names, ranges, ch
 docstrings what `parameters.toml` says of them. Needs the standard library only, so that ``--help`` answers at once.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

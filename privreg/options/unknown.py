@@ -5,8 +5,6 @@ names that they are for, several in one string. "signs" of formulas are regular 
 in.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 import json

@@ -3,8 +3,6 @@
 Everything follows from public declarations and from what the user assumes of the people to come.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ What a round's records report is replaced by its mean over assumed people, with 
 have; everything else is the fit's: its rounds, states, law, posterior of the curvature, weights and covariance.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Final, NamedTuple
 

@@ -1,7 +1,5 @@
 """Searches for the least number that is enough, of people, of a budget or of a difference: to three digits."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import cache

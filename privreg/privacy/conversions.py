@@ -5,8 +5,6 @@ differential privacy (GDP), ε alone of the pure and (ε, δ) of the approximate
 μ, ρ and a pure ε are above 0, another ε is 0 or more, and δ is in (0, 1), or 0 beside an ε that is pure.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The ledger of releases: the μ that was spent on the same people, entered before a release; limits on it."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import threading

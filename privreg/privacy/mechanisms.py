@@ -4,8 +4,6 @@ Neighbouring data differ by *replacing* one record. Every report is in a ball ab
 of two of them is at most twice its radius, so Gaussian noise has the sd 2 · radius / μ.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Neighbours differ by replacing the number, so its sensitivity is the length of t
 (Gaussian, Laplace, PrivUnit) are randomised by `privreg.privacy.mechanisms`, which also holds the sensitivities.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Standard normals from cipher words, by the ziggurat of Marsaglia & Tsang (2000). Compiled."""
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

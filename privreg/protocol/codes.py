@@ -1,7 +1,5 @@
 """Codes and constants that devices, collector and compiled loops share, and limits of formulas, those of devices."""
 
-from __future__ import annotations
-
 from typing import Final
 
 BLOCK: Final = 256

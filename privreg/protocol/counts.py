@@ -3,8 +3,6 @@
 Devices call it as it is, compiled loops compile it, so that both give the same bits.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

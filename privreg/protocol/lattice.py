@@ -10,8 +10,6 @@ References
 Dong, Roth & Su (2022), Gaussian differential privacy, Theorem 1 and Proposition 4 (post-processing).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from fractions import Fraction

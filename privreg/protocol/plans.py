@@ -1,7 +1,5 @@
 """Public numbers that compiled loops are handed."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 __all__ = ["Channel", "Persons", "ScorePlan", "Shape"]

@@ -4,8 +4,6 @@ Every record has one role. What a role needs in records grows with d² and 1/μ�
 most a share. Main rounds are equal where the number of records is known; else each holds a quarter of those before it.
 """
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 ROUNDS: Final = 20  # On moments, counted as three, of the pilot, and main ones: `fit(rounds=)`

@@ -4,8 +4,6 @@ A device makes a vector of whole numbers, and shares it out: uniform words to on
 words to the other, modulo 2⁶⁴. Noise is added to the collectors' sums. Standard library only.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Results as other libraries want them: one list of coefficients, marginaleffects' model, maketables' table."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Common part of all results: estimates with the precision that is known of them, doubts about them, and views."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Results: statsmodels' names with private meanings, computed from reports and public state only."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Results in a file, written and read."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

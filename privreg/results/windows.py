@@ -1,7 +1,5 @@
 """Windows of a stream, as a statistician is handed them: a table, a test of change, a figure."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any

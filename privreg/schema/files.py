@@ -3,8 +3,6 @@
 Reading executes nothing: YAML comes through the safe loader, and what isn't a declaration is refused.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ The sums of both shares add up to the sum of reports exactly, so shares need not
 Rows of a trusted curator, or of silos, answer in each round, held or read again; each holder's sum has noise once.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial

@@ -6,8 +6,6 @@ results are asked for, and only then kept. All noise to come is drawn from a sec
 pickled.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from abc import ABC, abstractmethod

@@ -4,8 +4,6 @@ Devices and the collector are those of every fit. A report is noised by its devi
 kept apart by when their reports arrive, and each of them has the noise of its own reports.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Compiled: reports in whole numbers, added up without being written down; by NumPy in `report.vectors`."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np

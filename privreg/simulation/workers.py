@@ -7,8 +7,6 @@ numbers of rows, keys that print as nothing, and noised sums. Workers read rows 
 task, which quotes its arguments, holds one. Neither the number of workers nor their order changes a bit.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import pickle

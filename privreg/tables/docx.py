@@ -1,7 +1,5 @@
 """Views as a Word document, by python-docx."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from importlib import import_module

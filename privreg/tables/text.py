@@ -1,7 +1,5 @@
 """Views as plain text of at most 80 columns, as Markdown, HTML, and LaTeX to be included in a document."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from html import escape

@@ -1,7 +1,5 @@
 """Verbs of the command `privreg` that are the kit's: each is imported when it is run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Final, NamedTuple

@@ -3,8 +3,6 @@
 Measures are of the last records of a stream: Equations (24) and (25).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Final, NamedTuple

@@ -1,7 +1,5 @@
 """Several linear predictors: contrasts of classes, their scores, a start, and a reference model."""
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

@@ -3,8 +3,6 @@
 Equations (6) and (9). Squared scores are pooled alike.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple

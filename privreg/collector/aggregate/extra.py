@@ -1,7 +1,5 @@
 """Parameter beside the coefficients: slopes of scores and of its number, and their noise: Equations (61) to (65)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Final, NamedTuple

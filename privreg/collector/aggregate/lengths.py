@@ -1,7 +1,5 @@
 """Noise that rounds bear: shares of the budget if all rows answer each, and the length L of rows that count whole."""
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 from typing import Final

@@ -3,8 +3,6 @@
 Devices and collectors both need it: Equations (1) to (3). Shares of whole numbers add up exactly.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from functools import cache

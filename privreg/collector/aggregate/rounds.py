@@ -1,7 +1,5 @@
 """Next state from a round's noised sum. Functions on values; nothing here sees a row."""
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

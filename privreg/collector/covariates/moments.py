@@ -5,8 +5,6 @@ would give, and changes W by what stands out from the noise: section 2 of docs/e
 out.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple

@@ -6,8 +6,6 @@ of it: of a factor's noisy moments few can vary, the others are removed by proje
 from the rest. Public numbers in, public out.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache

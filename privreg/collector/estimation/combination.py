@@ -4,8 +4,6 @@ The step follows from the curvature M, `curvature.learn`, in coordinates in whic
 which rounds are carried (sections 5, 7 and 8 of docs/estimator.md).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple

@@ -1,7 +1,5 @@
 """Coordinates of the scores, from reports on moments, and the way back. Reports and public numbers only."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from functools import lru_cache

@@ -5,8 +5,6 @@ M is symmetric, learned from how reports differ between the groups of a round, w
 between rounds, whose states follow earlier reports.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple

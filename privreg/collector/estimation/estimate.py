@@ -1,7 +1,5 @@
 """Coefficients, their covariance and measures of fit from the reports of all rounds. Reports only."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Final

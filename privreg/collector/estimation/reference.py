@@ -4,8 +4,6 @@ Points z are equally likely; residuals are normal where a family has them. Error
 reports (`curvature`). The pilot's coefficients and residual scale bring the model nearest to its reports.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -3,8 +3,6 @@
 All people of a cluster answer in one group, so that groups are independent whatever people of a cluster have in common.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 By simulation with a fixed seed, which is post-processing of numbers that have been released.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Final
 

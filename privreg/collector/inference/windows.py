@@ -1,7 +1,5 @@
 """Windows of a stream: estimates from the reports of some of the records, and tests of change. Reports only."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 

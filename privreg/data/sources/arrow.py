@@ -1,7 +1,5 @@
 """Arrow's columns as the encoders take them: numbers without a copy, texts of factors as codes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial

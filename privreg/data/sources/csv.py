@@ -4,8 +4,6 @@ A line is a record: nothing in it changes what another line says. Where the pars
 columns in each line of a block, or a cell that is no number among numbers, lines and cells are read one by one.
 """
 
-from __future__ import annotations
-
 import codecs
 import csv as standard
 import re

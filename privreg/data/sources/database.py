@@ -1,7 +1,5 @@
 """Rows of SQL queries: of DuckDB as Arrow batches, of SQLAlchemy and DBAPI connections as rows fetched in turn."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager

@@ -1,7 +1,5 @@
 """Rows of files: of Parquet, also folders and lists of them, by row groups, of Feather, and several files of a kind."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial

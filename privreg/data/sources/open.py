@@ -3,8 +3,6 @@
 Declarations in ``attrs["privreg"]`` of DataFrames and Parquet files are public statements of whoever made the data.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

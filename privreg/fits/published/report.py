@@ -3,8 +3,6 @@
 Reports only, but for the curator's one release of the central plug-in.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, Final

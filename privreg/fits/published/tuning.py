@@ -1,7 +1,5 @@
 """Numbers of the single chain, from the user's options: score, weights, steps, batches. Public inputs only."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Final

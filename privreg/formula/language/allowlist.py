@@ -3,8 +3,6 @@
 Nothing is evaluated here, and patsy is not needed to read it.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field

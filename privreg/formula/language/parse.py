@@ -5,8 +5,6 @@ consist of pieces that treat each row by itself. Nothing is evaluated in this mo
 those of devices, checked before anything is expanded or built.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 import re

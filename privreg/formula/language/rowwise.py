@@ -1,7 +1,5 @@
 """Functions that their author declares to work row by row, so that a formula may call them: ``pr.rowwise``."""
 
-from __future__ import annotations
-
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Terms as R, SAS or pandas write them, and how a formula here says the same. Nothing is evaluated."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Collection, Mapping

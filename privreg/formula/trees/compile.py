@@ -22,8 +22,6 @@ more, which compute what patsy does to the last bit: "numpy" and "python" with t
 as it takes them, and "item", a column of several that it gives. `Trees` never holds these.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Data of results of means, their form in files, and normal limits."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Mapping

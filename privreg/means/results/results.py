@@ -1,7 +1,5 @@
 """Results: estimates, intervals, tables and files, from reports and public state only."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Shares of levels as tables: two factors crossed with a test that they are independent, and classes of a number."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Survival curves from the shares of people by group, class of time and event: post-processing of one release."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The collector: a `State` begins, is taken about a new origin now and then, and is summed up. It never sees a row."""
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 import numpy as np

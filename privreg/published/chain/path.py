@@ -4,8 +4,6 @@ Whenever there are twice as many blocks as are wanted, neighbours are joined, so
 will come. What is kept grows like the number of blocks, n to the power `spare`.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, Final, NamedTuple
 

@@ -1,7 +1,5 @@
 """Public plan of a single chain in the compiled loop's terms and in a fit's, and the state that its collector keeps."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -3,8 +3,6 @@
 Blocks of noise and of steps begin at fixed positions of the stream: how rows are cut into chunks changes no bit.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final, NamedTuple
 
 import numpy as np

@@ -4,8 +4,6 @@ The noise of reports and the upper bounds of SXJKH (arXiv 2507.07041), Theorems 
 `benchmarks/papers/bounds.py`.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from privreg.errors import OptionError, real, shown

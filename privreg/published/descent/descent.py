@@ -1,7 +1,5 @@
 """A curator's computation, the only code here that sees raw rows: lanes of them, a noisy average of each, results."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final

@@ -3,8 +3,6 @@
 Twins are in `tests/published/descent/twins.py`, operation by operation.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -8,8 +8,6 @@ h being φ's Hölder constant. α = 0 is a loss with a kink, α = 1 one with a L
 them are compiled, in `kernels`.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple

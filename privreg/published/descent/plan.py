@@ -1,7 +1,5 @@
 """Public numbers of a fit: passes, step, lanes, sensitivity and noise, from declarations and the number of records."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, Final

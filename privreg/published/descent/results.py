@@ -5,8 +5,6 @@ the budget therefore goes into the mean curvature of all records at the released
 With steps and step size it says what is left of the start.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

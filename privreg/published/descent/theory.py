@@ -6,8 +6,6 @@ the average: with permuted passes one Gaussian mechanism; with sampling the reco
 times, the same in both runs: a mixture over K. Gradient perturbation adds noise to each step's sum.
 """
 
-from __future__ import annotations
-
 import math
 from functools import cache
 from typing import Any, Final, NamedTuple

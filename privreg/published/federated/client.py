@@ -4,8 +4,6 @@ The order is always records → local steps from the public model → difference
 leaves the silo, with the share of the records that can be used; their number, which may differ, too, is not sent.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 

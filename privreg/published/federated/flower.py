@@ -4,8 +4,6 @@ Needs ``pip install ".[flower]"``. A message to a silo holds the public model, t
 plan's fingerprint; an answer holds the randomised update and the silo's public number, nothing else.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Plan of a federated fit, fixed before the first round and the same for all, and the server's weighted means by it."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -4,8 +4,6 @@ Neighbours replace a silo's records as a whole: two updates of ℓ2 norm at most
 angles as far as their box reaches, their lengths up to `clip`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Results of a federated fit and their privacy statement: made of reports and public numbers only."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import replace

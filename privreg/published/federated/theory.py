@@ -4,8 +4,6 @@ A vector of d ≥ 2 numbers is r and d − 1 angles: x_z = r sin θ_1 ⋯ sin θ
 The first d − 2 angles are in [0, π], the last in (−π, π].
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

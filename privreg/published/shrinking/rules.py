@@ -9,8 +9,6 @@ And its Theorems 4 and 5 take the probability that *some* deviation exceeds 1 fo
 (`theory.threshold_probabilities`). ``python -m benchmarks.means shrinkage`` measures where each wins.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Deviations in HDR4ME*: their quantiles, and the probabilities of its Theorems 4 and 5."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Coefficients, and other estimates, of one or several results with their intervals, and along a stream."""
 
-from __future__ import annotations
-
 import math
 import re
 import textwrap

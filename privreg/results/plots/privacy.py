@@ -1,7 +1,5 @@
 """Figure of a guarantee: the best attacker's success in distinguishing two records of one person."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Hazards and survival curves of covariates, of a fit of ``Surv()``: predictions with their uncertainty."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Tests of linear restrictions, from estimates whose covariance and pivot are known."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

@@ -2,8 +2,6 @@
 curve with a penalty on its roughness.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, Final, cast

@@ -1,7 +1,5 @@
 """Tests of whole terms, each given all others, and of the differences between a factor's levels."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import dataclass, replace

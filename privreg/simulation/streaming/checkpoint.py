@@ -6,8 +6,6 @@ from there with the same noise on the same rows, so that nobody's record is ever
 with a checkpoint, before the first row, and takes the file away at the end.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import signal

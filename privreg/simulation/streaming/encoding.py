@@ -1,7 +1,5 @@
 """Rows of records in internal units, and people of rows: content of devices before they are asked. Device side."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

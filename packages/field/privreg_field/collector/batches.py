@@ -4,8 +4,6 @@
 as `aggregate.chain.closed` does.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from privreg.collector.aggregate import chain as chains

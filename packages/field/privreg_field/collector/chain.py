@@ -4,8 +4,6 @@ What had come when a state closed is its snapshot. State k + 1 follows from the 
 anybody who may read them can make every state again, up to rounding (see `messages.agree`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple

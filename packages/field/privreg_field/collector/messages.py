@@ -4,8 +4,6 @@ A report of whole numbers over its radius is what a simulated report is: a point
 noise of the sd 2^m/R, which is the sd of `Plan.sd` up to the rounding of R.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from privreg.base.arrays import Array, Ints

@@ -1,7 +1,5 @@
 """HTTP as a device speaks it: HTTPS or this machine, no redirects, no cookies, answers of limited size."""
 
-from __future__ import annotations
-
 import random
 import time
 import urllib.error

@@ -1,7 +1,5 @@
 """The command of a respondent: `privreg respond`, and `python -m privreg_device` of the device alone."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

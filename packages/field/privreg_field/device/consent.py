@@ -1,7 +1,5 @@
 """Information for respondents, in words, before anything is computed."""
 
-from __future__ import annotations
-
 import math
 import shutil
 import textwrap

@@ -1,7 +1,5 @@
 """A diary: rows that a person adds over days, in one file of the device, until a report is made of them all."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json

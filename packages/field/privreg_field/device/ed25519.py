@@ -8,8 +8,6 @@ References
 RFC 8032, section 5.1. Chalkias, Garillot & Nikolaenko (2020), Taming the many EdDSAs, on what to refuse.
 """
 
-from __future__ import annotations
-
 import hashlib
 from typing import Final
 

@@ -3,8 +3,6 @@
 Stored reports are sent again and again, the same bytes, until they have arrived.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction

@@ -4,8 +4,6 @@ A report is stored durably *before* it is sent, and sent again as these very byt
 state of affairs. A study and a token are answered once. The file is the owner's alone (mode 0600).
 """
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import sys

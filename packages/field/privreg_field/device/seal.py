@@ -10,8 +10,6 @@ RFC 9180 (HPKE), sections 4.1, 5.1 and 7; RFC 7748 (X25519), section 5; RFC 5869
 (GCM), sections 6.3 to 6.5.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import struct

@@ -4,8 +4,6 @@ Everything that may refuse comes before the row is looked at together with a sta
 the row holds but the numbers of the report: no error, no wait, no message.
 """
 
-from __future__ import annotations
-
 import math
 import time as clocks
 from collections.abc import Callable, Mapping, Sequence

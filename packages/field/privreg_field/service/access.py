@@ -5,8 +5,6 @@ Of bearer tokens only hashes are stored, in the database, where `serve` reads th
 is its analyst's.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

@@ -1,7 +1,5 @@
 """Log of a collector: a line an event, never with a value, a token, or anybody's address."""
 
-from __future__ import annotations
-
 import json
 import logging
 import sys

@@ -3,8 +3,6 @@
 A clock that leaps isn't believed at once: a state that is published stays for good.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 import time

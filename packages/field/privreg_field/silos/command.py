@@ -1,7 +1,5 @@
 """The command of silos, `privreg silo`: sign a plan, accept one for a silo's file, answer, print what was sent."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

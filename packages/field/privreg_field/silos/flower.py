@@ -5,8 +5,6 @@ such as `privreg silo answer` as another user, so that the app, whose code comes
 rows. Nodes of a simulation have ``silo 1.sqlite``, … in the folder ``ledgers`` of the run's configuration.
 """
 
-from __future__ import annotations
-
 import math
 import shlex
 import subprocess

@@ -4,8 +4,6 @@ A sum is stored durably *before* it is sent, with the key of the next one, in on
 very bytes. So noise is drawn once for each round, and a round is answered in one state alone.
 """
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import time

@@ -1,7 +1,5 @@
 """Signing keys: made, kept in files of their owner alone, used on plans and states; and invitations that pin them."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Final, NamedTuple

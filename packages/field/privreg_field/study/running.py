@@ -1,7 +1,5 @@
 """Frame of a study's commands: arguments parsed, the answer printed, errors explained."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tomllib

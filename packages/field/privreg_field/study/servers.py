@@ -1,7 +1,5 @@
 """Servers of a study, as analysts and trials of collectors ask them. What they say is verified by whoever asks."""
 
-from __future__ import annotations
-
 import time
 import urllib.error
 import urllib.request

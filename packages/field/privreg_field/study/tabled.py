@@ -4,8 +4,6 @@ A table is that of `privreg.means` where noise falls on sums: the same reports, 
 estimates. Where devices add the noise its variance in a sum is that of one report times the people.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -6,8 +6,6 @@ squares of the analyses' budgets add up to μ² at most, in fractions. Each anal
 it: it has states, rounds and reports of its own, under a hash of its own.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterable

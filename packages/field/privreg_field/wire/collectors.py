@@ -1,7 +1,5 @@
 """The two collectors that a plan names, and what their states ask, as messages have it. Standard library only."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import urlsplit

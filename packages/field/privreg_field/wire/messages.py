@@ -4,8 +4,6 @@
 write. A token's role, group and slot follow from SHA-256(plan hash ‖ token id), so never from when it comes.
 """
 
-from __future__ import annotations
-
 import hashlib
 from itertools import pairwise
 from typing import Any, Final, NamedTuple

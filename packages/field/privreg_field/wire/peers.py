@@ -4,8 +4,6 @@ A message between collectors is an envelope (see `wire`) whose payload names the
 the batch, which is numbered as the state that it answers. Standard library only.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple

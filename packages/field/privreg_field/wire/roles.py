@@ -1,7 +1,5 @@
 """Roles of a study's reports, its rounds, and the diary of several rows, as a plan has them. Standard library only."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Final, NamedTuple

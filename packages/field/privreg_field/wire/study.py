@@ -4,8 +4,6 @@
 and so is a radius that doesn't keep the budget.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence

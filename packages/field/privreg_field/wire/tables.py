@@ -5,8 +5,6 @@ weight, that is (W t, W a) and, at the report's end, √2 W t²; of a factor W f
 are those of `privreg.means.plan`, in whole numbers. Standard library only.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple

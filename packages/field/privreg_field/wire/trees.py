@@ -10,8 +10,6 @@ second derivatives at its knots. Splines are not finite outside their knots; pow
 a · a, 1/a and √a, which all languages round alike.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from itertools import pairwise

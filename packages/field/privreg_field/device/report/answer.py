@@ -4,8 +4,6 @@ The clip makes the guarantee, for any state, also one made up for one respondent
 that the role's radius stands for, see `lattice`, whatever went before.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise

@@ -4,8 +4,6 @@ Arithmetic is IEEE 754's on doubles, as NumPy has it; nothing raises. A row that
 of whose numbers comes out not finite, has nothing to report, whatever it holds beside.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -5,8 +5,6 @@ not called. Nothing here raises, whatever a row or a made-up state holds: what i
 number in [0, 1] that stands for an indicator. How far reports may be apart is `lattice`'s to say; `answer` clips to it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple

@@ -7,8 +7,6 @@ that rests on how `_scores` clips them, and on `session`, which takes no state w
 last, as in `score`.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """`privreg collector`: access tokens, audits, closing and export; backups, moves and deletion of the database."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import time

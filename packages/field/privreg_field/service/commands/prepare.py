@@ -5,8 +5,6 @@ first of them counts. Passwords are read from the environment or from files that
 the list of processes shows.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

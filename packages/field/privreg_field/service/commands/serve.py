@@ -1,7 +1,5 @@
 """`privreg serve`: the server of a study."""
 
-from __future__ import annotations
-
 import argparse
 import errno
 import gc

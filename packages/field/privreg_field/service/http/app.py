@@ -1,7 +1,5 @@
 """A study whose devices add the noise, over HTTP: reports in, results to whoever may read them."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

@@ -3,8 +3,6 @@
 Addresses are kept in memory alone, under a key of this process, and forgotten.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import ipaddress

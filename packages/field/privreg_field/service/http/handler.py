@@ -4,8 +4,6 @@ What devices may ask needs no account; what analysts may ask needs the study's t
 an answer, a log or a count.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

@@ -5,8 +5,6 @@ functions of reports: how many came in each minute with which outcome, how many 
 A report's own time is stored nowhere. At one of two collectors estimates are of published sums alone.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

@@ -3,8 +3,6 @@
 The page knows its study by its own address, and the key and the token by the part after #, which no browser sends.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 from collections.abc import Sequence

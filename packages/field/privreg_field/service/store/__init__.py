@@ -4,8 +4,6 @@
 database it is says its address; `sqlite` and `postgres` are what they differ in.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from pathlib import Path

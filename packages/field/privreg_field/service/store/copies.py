@@ -5,8 +5,6 @@ the order of their keys. A dump by `pg_dump`, or pages of SQLite, would keep whe
 order they came, other studies of the database, and what was deleted.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 from pathlib import Path

@@ -4,8 +4,6 @@ Transactions that write take turns by an advisory lock, held until they end: no 
 and nobody changes what one has read. Up to 512 reports share a transaction, so the lock costs little.
 """
 
-from __future__ import annotations
-
 import hashlib
 import weakref
 from collections.abc import Callable, Iterator, Sequence

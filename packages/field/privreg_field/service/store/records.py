@@ -1,7 +1,5 @@
 """Records that a collector stores in any database: reports, states, tokens, shares; and the thread that writes them."""
 
-from __future__ import annotations
-
 import queue
 import threading
 import time

@@ -3,8 +3,6 @@
 What is deleted stays in free pages, write-ahead logs and backups, sealed by its batch's key, which is in none of them.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ All writes of a process go through one thread, `Writer`; a transaction that writ
 that nobody changes what it has read. How, each database says: `sqlite`, `postgres`.
 """
 
-from __future__ import annotations
-
 import secrets
 import threading
 from abc import abstractmethod

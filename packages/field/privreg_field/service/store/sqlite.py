@@ -1,7 +1,5 @@
 """A study in a file of SQLite. Processes that share it take turns by SQLite's lock."""
 
-from __future__ import annotations
-
 import sqlite3
 import weakref
 from collections.abc import Callable, Iterator

@@ -6,8 +6,6 @@ versions, each step is a few statements for two databases, one transaction runs 
 in `meta` already.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """A study with two collectors at one of them, over HTTP and by commands: shares, the other's messages, sums, audits."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from importlib.resources import files

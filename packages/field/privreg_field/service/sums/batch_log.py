@@ -1,7 +1,5 @@
 """Batch log of one of two collectors: states that both have signed, shares by batch, and how a batch ends."""
 
-from __future__ import annotations
-
 import json
 import math
 import secrets

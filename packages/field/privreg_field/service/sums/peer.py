@@ -1,7 +1,5 @@
 """Messages between the two collectors: signed, sent, read. What a head says is verified before a long body is read."""
 
-from __future__ import annotations
-
 import json
 import secrets
 import urllib.error

@@ -5,8 +5,6 @@ its list and offers it; B fixes what both have, with its noise, and commits to i
 noise, and commits, too; each sends its sum. A batch in which the two don't agree is lost: it is never summed again.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Keys of batches, which are destroyed, and the shares that they seal: opened, and added up with noise, in memory."""
 
-from __future__ import annotations
-
 import os
 import secrets
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """Texts of a study's file, in one language or several, its times, and its two collectors."""
 
-from __future__ import annotations
-
 import datetime
 import re
 from collections.abc import Mapping

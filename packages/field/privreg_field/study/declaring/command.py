@@ -1,7 +1,5 @@
 """The command of an analyst, `privreg study`: make a signing key, sign a plan, verify one, try all of it."""
 
-from __future__ import annotations
-
 import argparse
 import getpass
 import json

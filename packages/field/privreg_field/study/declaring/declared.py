@@ -6,8 +6,6 @@ family, mu and the options of a plan) and its public declarations (bounds, level
 collector makes the very same plan of a fit.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 import math

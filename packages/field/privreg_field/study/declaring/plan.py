@@ -1,7 +1,5 @@
 """The plan of a study in the field, from the public plan of a fit and what respondents read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Never, Protocol

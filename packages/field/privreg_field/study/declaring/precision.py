@@ -1,7 +1,5 @@
 """Expected widths of a study's intervals, before anybody is asked, and shares of the budget for its analyses."""
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections.abc import Mapping, Sequence

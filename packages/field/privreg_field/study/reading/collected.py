@@ -1,7 +1,5 @@
 """Results of a study from what its collector publishes: the plan, and sums of reports. No row comes near."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar

@@ -3,8 +3,6 @@
 Of a plan with several analyses each is a study by itself, under its name.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import warnings

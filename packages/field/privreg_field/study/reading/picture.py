@@ -5,8 +5,6 @@ one look does not hold then; the band of `inference="anytime"` does. It goes by 
 fits by rounds keep along the way, and begins at `FIRST` people whose reports enter the estimate.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import threading

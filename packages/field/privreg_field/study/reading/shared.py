@@ -3,8 +3,6 @@
 Results are of the plan and of both collectors' sums. No share comes near.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest

@@ -1,7 +1,5 @@
 """``privreg study demo``: a whole study on this machine, by the commands that a real one takes."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io

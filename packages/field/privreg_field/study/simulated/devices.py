@@ -1,7 +1,5 @@
 """Devices of a study, many at once: reports of made-up people, for trials of a collector."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Sequence
 from typing import Any

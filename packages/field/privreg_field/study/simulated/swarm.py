@@ -1,7 +1,5 @@
 """``privreg swarm``: many simulated devices answer a study, for trials of a collector."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import csv
