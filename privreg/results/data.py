@@ -175,7 +175,8 @@ class ModelNames(NamedTuple):
 
     def __getattr__(self, name: str) -> Never:
         raise NotPrivateError(
-            f"res.model has no {name!r}: results keep endog_names, exog_names and formula; keep the model that you fitted."
+            f"res.model has no {name!r}: results keep endog_names, exog_names and formula; keep the model that you "
+            "fitted."
         )
 
 
