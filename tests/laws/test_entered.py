@@ -43,7 +43,7 @@ def entered(trust: str) -> list[str]:
     return sorted(found)
 
 
-@pytest.mark.parametrize(("trust", "most"), [("local", 64), ("two_collectors", 60), ("central", 60)])
+@pytest.mark.parametrize(("trust", "most"), [("local", 60), ("two_collectors", 60), ("central", 60)])
 def test_a_fit_enters_few_files(trust, most):
     files = entered(trust)
     assert f"{HOME}/doors/regression.py" in files
