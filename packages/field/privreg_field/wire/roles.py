@@ -95,7 +95,7 @@ LINEAR: Final = frozenset({"huber", "squared"})  # Scores of which a level can b
 
 
 class Diary(NamedTuple):
-    """Rules for a report of several rows, all public: equations (26) and (41)."""
+    """Rules for a report of several rows, all public: equations (26) of docs/sums.md and (41) of docs/estimator.md."""
 
     rows: int  # Most of a person: the first that can be used
     mean: bool  # People count alike, by the mean over their rows, or else rows do

@@ -27,7 +27,7 @@ class Row(NamedTuple):
     y: float
     offset: float
     clamped: tuple[float, ...] = ()  # For each of the plan's `clamping`: 1 if bounds clamp the answer, else 0
-    part: float = 1.0  # In its person's report, π of equations (26) and (41); of a report of one row 1
+    part: float = 1.0  # In its person's report, π in docs/sums.md (26), docs/estimator.md (41); of one row 1
 
 
 # --- answers -------------------------------------------------------------------------------------------------
