@@ -226,7 +226,7 @@ _OF_METHODS: Final = {
 _PLOTS: Final = by_name(WORDS["plots"])  # Arguments of any plot
 _SEVERAL: Final = {
     "PrivateResults.anova": "It tests the terms of these results; privreg.anova(small, large) tests nested fits",
-    "anova": "It compares two fits, or tests terms of one; of several, privreg.anova(m1, m2), privreg.anova(m2, m3)",
+    "anova": "It compares two fits, or tests the terms of one; of several, test each with the next",
 }
 _LIMITS: Final = ("t_test", "get_prediction")  # Methods whose views have limits
 _FIGURES: Final = (".png", ".pdf", ".svg", ".eps", ".jpg", ".jpeg", ".tif", ".tiff")
