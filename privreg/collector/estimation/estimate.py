@@ -23,7 +23,8 @@ TURNS: Final = 3  # Iterations: in each, rounds are carried to the estimate befo
 def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     """Coefficients from all rounds so far; None before a main round has begun.
 
-    Equations (21), (22) and (25) to (31) of docs/estimator.md at each of three estimates in turn, then (32) to (36).
+    At each of three estimates in turn it is equations (21) and (22) of docs/estimator.md, and equations (25) to (31) of
+    docs/estimator.md; then equations (32) to (36) of docs/estimator.md.
     """
     if progress.final is not None or not progress.main:
         return progress.final
