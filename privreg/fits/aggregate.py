@@ -319,10 +319,8 @@ def _words(
         length = f"{found.rounds[-1].state.reach(plan) ** 2:.3g}"
         weighing = f"min(1, {length}/‖z‖²), z = covariates uncorrelated, variance 1"
         if progress.lost is not None and progress.lost[0]:
-            weighing += (
-                f"; {100.0 * progress.lost[0]:.2g}% of the records weigh less than 1: estimates may differ from "
-            )
-            weighing += f"those of equal weights by up to {progress.lost[1]:.2g} of their standard errors"
+            weighing += f"; {100.0 * progress.lost[0]:.2g}% of the records weigh less than 1: estimates may differ "
+            weighing += f"from those of equal weights by some {progress.lost[1]:.2g} of their standard errors"
     return {
         "family": family,
         "target": target if plan.like is None else f"{target}; the target is fixed, that of the fit in like=",
@@ -427,7 +425,7 @@ def doubts(
     ways: Any = lost.T if plan.rules.blocks == 1 else ()
     blurred = ~(found.blurred(loads) <= BLURRED)
     if plan.cuts.size:
-        blurred[-len(plan.cuts) :] |= _few(found, loads, len(plan.cuts), again=plan.noise.again)
+        blurred[-len(plan.cuts) :] |= _few(found, loads, len(plan.cuts))
     if plan.rules.scoring.censored:  # all coefficients go with σ, which takes most of the curvature
         if blurred.any() or not _known(plan, found):
             out.append(note("hidden", None, extra=plan.rules.scoring.extra))
@@ -468,21 +466,18 @@ def doubts(
     return tuple(out)
 
 
-def _few(found: Estimated, loads: Array, cuts: int, *, again: bool) -> Flags:
+def _few(found: Estimated, loads: Array, cuts: int) -> Flags:
     """True for cut points, the last `cuts` of coefficients `loads` @ theta, beyond which few records are; (cuts,).
 
     Noise of scores along one, over the slope, is the relative error of the number of records on its rarer side, and so
-    of its standard error: a quarter at most. A step of δ leaves δ³/6 at most, and (1 − 2π) δ²/2 of rows that answer
-    `again`, with π(1 − π) as the slope says: see "Levels in order" in docs/sums.md.
+    of its standard error: a quarter at most. With π(1 − π) as that slope says, a step of δ leaves (1 − 2π) δ²/2.
     """
     lines, noise, last = np.linalg.inv(loads).T[-cuts:], np.zeros(cuts), found.rounds[-1].state
     for weight, s in zip(found.weights, found.rounds, strict=True):
         noise += np.square(weight * s.sds[0] * lines @ found.rows @ np.linalg.inv(s.state.rows)).sum(axis=1)
     slope, own = np.einsum("qk,kl,ql->q", lines, np.linalg.inv(found.bread), lines), loads[-cuts:]
     step = own @ (found.theta - np.linalg.solve((found.rows @ np.linalg.inv(last.rows)).T, last.theta))
-    left = np.abs(step) ** 3 / 6.0
-    if again:
-        left = 0.5 * np.sqrt(np.maximum(1.0 - 4.0 * cuts * slope, 0.0)) * step**2
+    left = 0.5 * np.sqrt(np.maximum(1.0 - 4.0 * cuts * slope, 0.0)) * step**2
     return np.asarray((np.sqrt(noise) > BLURRED * slope) | (left > BIAS * np.linalg.norm(own @ found.root, axis=1)))
 
 

@@ -320,15 +320,13 @@ def test_a_cut_point_that_few_are_beyond_is_marked(n, shift, fine):
 
 def test_a_cut_point_of_few_is_marked_by_noise_and_by_the_step_to_it():
     plain = found_of(np.array([4.05, 0.1]))
-    assert _few(plain, np.eye(2), 2, again=False).tolist() == [False, False]
+    assert _few(plain, np.eye(2), 2).tolist() == [False, False]
     noisy = plain._replace(bread=np.eye(2) / 0.009)  # a third is noise
-    assert _few(noisy, np.eye(2), 2, again=False).tolist() == [True, True]
-    assert _few(found_of(np.array([4.3, 0.1])), np.eye(2), 2, again=False).tolist() == [False, False]
-    assert _few(found_of(np.array([4.6, 0.1])), np.eye(2), 2, again=False).tolist() == [True, False]  # 0.036 beside 0.1
-    assert _few(found_of(np.array([4.3, 0.1])), np.eye(2), 2, again=True).tolist() == [True, False]  # 0.04
+    assert _few(noisy, np.eye(2), 2).tolist() == [True, True]
+    assert _few(found_of(np.array([4.3, 0.1])), np.eye(2), 2).tolist() == [True, False]  # 0.04
     even = found_of(np.array([4.3, 0.1]))._replace(bread=8.0 * np.eye(2))  # odds of 1: what is left is of δ³
-    assert _few(even, np.eye(2), 2, again=True).tolist() == [False, False]
-    assert _few(found_of(np.array([4.3, 0.1])), np.eye(2), 1, again=True).tolist() == [False]  # of a slope is none
+    assert _few(even, np.eye(2), 2).tolist() == [False, False]
+    assert _few(found_of(np.array([4.3, 0.1])), np.eye(2), 1).tolist() == [False]  # of a slope is none
 
 
 def found_of(theta):

@@ -243,7 +243,11 @@ def files_of(given: Path | Sequence[Path]) -> Mapping[str, Path]:
         raise DataError(none)
     stats = [path.stat() for path in paths if path.is_file()]
     places = {(stat.st_dev, stat.st_ino) for stat in stats if stat.st_ino}
-    if len({path.resolve() for path in paths}) < len(paths) or 0 < len(places) < len(stats):
+    try:
+        resolved = {path.resolve() for path in paths}
+    except (ValueError, RuntimeError, OSError):  # a NUL, or links in a circle
+        raise DataError(f"there is no file {str(paths[0])!r}, or a link leads to itself.") from None
+    if len(resolved) < len(paths) or 0 < len(places) < len(stats):
         raise DataError(f"{what} one twice, perhaps by a link; give each file once.")
     for path in paths:
         address = re.match(
