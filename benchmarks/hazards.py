@@ -161,7 +161,7 @@ def once(cell: Cell, seed: int) -> list[float]:
         else:
             stream = begin(model._spec, FitOptions(), None, seed, cell.n)
             stream.update(rows)
-            res, most = stream._so_far(), stream._run.progress.state.most
+            res, most = stream.results(), stream._run.progress.state.most
     table, own, whole = res.tidy(), target(cell.design, most), target(cell.design, np.inf)
     fine = table["reliable"].to_numpy()
 
