@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Never
 from privreg.data.participants import Participants
 from privreg.data.sources.open import check_columns, check_declared, completed, open_table, refuse_bare
 from privreg.errors import DataError, FormulaError, OptionError, UnsupportedArgumentError, real
+from privreg.formula.language.parse import refuse_other
 from privreg.formula.language.spelling import as_labelled, label_of, schema_labelled
 from privreg.means.plan import Plan, declared
 from privreg.means.results.results import MeansResults
@@ -127,6 +128,7 @@ class PrivateMeans:
         with a blank, ``C(smoker):C(region)`` a two-way table, ``"Surv(time, event, [30, 60, 90]) ~ C(arm)"`` curves.
         """
         refuse_unknown("means.formula", [name for name in options if name not in accepted("means.formula")])
+        refuse_other(formula)
         try:
             asked = read_formula(as_labelled(formula, check_columns(data, ())))
         except FormulaError:

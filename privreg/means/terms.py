@@ -176,7 +176,7 @@ def from_json(column: str, low: float, high: float, levels: Any, parts: Any, edg
     return Term(str(column), float(low), float(high), tuple(map(str, levels)), made, ends)
 
 
-def read_formula(formula: object) -> list[Asked]:
+def read_formula(formula: str) -> list[Asked]:
     """Requests of a formula, in order.
     Raises FormulaError if it is not a sum of columns with 1, or nothing, on the right of the tilde.
 
@@ -185,8 +185,6 @@ def read_formula(formula: object) -> list[Asked]:
     >>> [one.columns for one in read_formula("age + Q('body mass') + C(sex):C(region) ~ 1")]
     [('age',), ('body mass',), ('sex', 'region')]
     """
-    if not isinstance(formula, str):
-        raise FormulaError(f"the formula must be a string, got {type(formula).__name__}; {_FORM}.")
     meant = equation(formula)
     if meant is not None:
         raise FormulaError(f"the formula {formula!r} has no '~'; write {meant!r}.")

@@ -107,8 +107,8 @@ class Budget:
                 return cls(math.inf, "none", ())
             if isinstance(mu, str):
                 raise BudgetError(
-                    "mu must be a number here; personal budgets are read from a column of a formula's data, as in "
-                    "from_formula(..., mu='my_budget', mu_max=1.0)."
+                    "mu must be a number here, such as mu=1.0; personal budgets are read from a column of a formula's "
+                    "data, as in from_formula(..., mu='my_budget', mu_max=1.0)."
                 )
             m = _number("mu", mu, " (or None for a fit without privacy); 0.5 to 2 is usual")
             return cls(m, "mu", (m,))
