@@ -1,7 +1,5 @@
 """The front door: what to estimate, of whom, under which budget."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Never
@@ -121,7 +119,7 @@ class PrivateMeans:
             refuse_few(self._source.rows)
 
     @classmethod
-    def from_formula(cls, formula: str, data: Any = None, **options: Any) -> PrivateMeans:
+    def from_formula(cls, formula: str, data: Any = None, **options: Any) -> "PrivateMeans":
         """Describe the estimates by a formula; `data` and options are those of the class.
 
         Columns are joined by +, with 1 on the right: ``"age + bmi + C(smoker) ~ 1"``. ``Q("body mass")`` names a column

@@ -2,8 +2,6 @@
 number, and of times until an event. Public.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 import re
@@ -61,11 +59,11 @@ class Term:
     low: float = 0.0  # Public range of a number; 0 and 1 for a factor
     high: float = 1.0
     levels: tuple[Any, ...] = ()  # Public levels of a factor, tuples of them of several; empty for a number
-    parts: tuple[Term, ...] = ()  # The factors or numbers, or the number that is cut
+    parts: tuple["Term", ...] = ()  # The factors or numbers, or the number that is cut
     edges: tuple[float, ...] = ()  # Between which classes of a number are, ends included
 
     @property
-    def leaves(self) -> tuple[Term, ...]:
+    def leaves(self) -> tuple["Term", ...]:
         """Terms of one column each that it is made of, as they are declared."""
         return tuple(leaf for part in self.parts for leaf in part.leaves) or (self,)
 
