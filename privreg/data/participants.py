@@ -75,6 +75,10 @@ class Participants:
                 f"{ceiling}={shown(mu_max)} is the ceiling of a column of personal budgets, and none is named; give "
                 f"{spent}='column' too, or leave {ceiling} out."
             )
+        if column is not None and mu_max is None and column.replace(".", "", 1).isdecimal():
+            raise BudgetError(
+                f"{spent} must be a number, and {column!r} is text; write it without quotes: {spent}=1.0."
+            )
         if column is not None and (most is None or not 0 < most < np.inf):
             raise BudgetError(
                 f"{spent}={column!r} names a column of personal budgets, and {ceiling}={shown(mu_max)} is no public "

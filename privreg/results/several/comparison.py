@@ -50,8 +50,8 @@ def compare(
     for i, r in enumerate(results, 1):
         if not isinstance(r, PrivateResults):
             raise OptionError(
-                f"item {i} is of type {type(r).__name__}, not results; compare what fit() returns. Beside results of "
-                "other libraries statsmodels.iolib.summary2.summary_col shows it."
+                f"item {i} is of type {type(r).__name__}, not results; compare what fit() returns. To show "
+                "results beside those of other libraries use statsmodels.iolib.summary2.summary_col."
             )
         if exponentiate:
             check_ratios(r.family, r._fit.design.endog_name)
