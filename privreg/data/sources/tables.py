@@ -1,7 +1,5 @@
 """Rows of tables: arrays, DataFrames, mappings and lists of them; Arrow's, polars' and DuckDB's; streams of Arrow's."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
@@ -54,7 +52,7 @@ class Kind(NamedTuple):
     labels: Callable[[Any], Iterable[str]] | None  # Names of columns, unread; None if only reading tells them
     batches: Callable[[Any, list[str]], Iterable[Any]]  # of some columns of it
     # Further arguments of the source of its rows
-    more: Callable[[Kind, Source, Wanted], Source] = lambda kind, source, wanted: source
+    more: "Callable[[Kind, Source, Wanted], Source]" = lambda kind, source, wanted: source
 
 
 def foreign(data: Any) -> Table | None:
