@@ -12,6 +12,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from privreg.base.optional import recent
 from privreg.data.cells import Taken, coded_texts, plain_vector, taken, unmasked
 from privreg.data.columns import check_mapping, row_labels
 from privreg.data.sources.arrow import streamed
@@ -57,9 +58,11 @@ class Kind(NamedTuple):
 
 def foreign(data: Any) -> Table | None:
     """A table of another library; None of anything else."""
-    known, name = next((kind for names, kind in _KINDS if comes_from(data, *names)), None), type(data).__name__
+    package, known = next(((names[0], kind) for names, kind in _KINDS if comes_from(data, *names)), ("pyarrow", None))
     if known is None and not hasattr(data, "__arrow_c_stream__"):
         return None
+    recent("pyarrow", package)
+    name = type(data).__name__
 
     def stream(data: Any, columns: list[str]) -> Any:
         reader = pa.RecordBatchReader.from_stream(data)
