@@ -144,9 +144,6 @@ def source(kind: str) -> list[float]:
             case "parquet":
                 frame.to_parquet(path, index=False)
                 return local(data=path)
-            case "feather":
-                frame.to_feather(path)
-                return local(data=path)
             case "mapping":
                 return local(data={name: frame[name].to_numpy() for name in wanted})
             case "arrow":
@@ -235,7 +232,7 @@ CASES: dict[str, Callable[[], list[float]]] = {
     "stream": streamed,
     **{
         f"source {kind}": (lambda kind=kind: source(kind))
-        for kind in ("csv", "parquet", "feather", "mapping", "arrow", "polars", "duckdb", "sql")
+        for kind in ("csv", "parquet", "mapping", "arrow", "polars", "duckdb", "sql")
     },
     "means": means,
     "means gaussian": lambda: means(mu=1),

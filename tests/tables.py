@@ -92,8 +92,8 @@ def sources(data, tmp):
         "parquet with dictionaries": lambda: str(tmp / "coded.pq"),
         "parquet folder": lambda: parts,
         "parquet list": lambda: halves,
-        "feather": lambda: tmp / "whole.feather",
-        "arrow file": lambda: tmp / "plain.arrow",
+        "dataset of Feather": lambda: pads.dataset(tmp / "whole.feather", format="feather"),
+        "dataset of Arrow's": lambda: pads.dataset(tmp / "plain.arrow", format="ipc"),
         "table": lambda: table,
         "table with dictionaries": lambda: coded,
         "record batch": lambda: table.combine_chunks().to_batches()[0],
@@ -117,12 +117,12 @@ def sources(data, tmp):
 
 
 NAMES = (
-    *("parquet", "parquet with dictionaries", "parquet folder", "parquet list", "feather", "arrow file", "table"),
-    *("table with dictionaries", "record batch", "reader", "dataset", "stream", "polars", "polars, categorical"),
-    *("polars, lazy", "polars, scanned", "duckdb relation", "duckdb query", "duckdb parameters", "sqlite"),
-    *("sqlite parameters", "url", "engine", "connection", "select"),
+    *("parquet", "parquet with dictionaries", "parquet folder", "parquet list", "table", "dataset of Feather"),
+    *("dataset of Arrow's", "table with dictionaries", "record batch", "reader", "dataset", "stream", "polars"),
+    *("polars, categorical", "polars, lazy", "polars, scanned", "duckdb relation", "duckdb query", "duckdb parameters"),
+    *("sqlite", "sqlite parameters", "url", "engine", "connection", "select"),
 )
-KNOWN = {*NAMES[:7], "table with dictionaries", "record batch", "polars", "polars, categorical"}
+KNOWN = {*NAMES[:5], "table with dictionaries", "record batch", "polars", "polars, categorical"}
 """Those whose number of rows is known when they are opened."""
 
 

@@ -5,6 +5,8 @@ returns an exit status and whose `about` is a line of help; of "names" each is w
 of studies in the field are in `packages/field`.
 """
 
+import re
+import sys
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -19,16 +21,34 @@ FIELD: Final = {
 """Verbs and names that the kit for studies in the field adds, known where it is not installed."""
 
 
+OLDEST: Final = {"pyarrow": "18", "polars": "1.34", "duckdb": "1.1", "sqlalchemy": "2.0.30", "dask": "2025.1"}
+"""Packages that hand out rows, and the oldest version of each that is read."""
+
+
+def recent(*packages: str) -> None:
+    """Refuse a package that is imported and too old, as a MissingExtraError; its rows would break off somewhere."""
+    for package in packages:
+        held, wanted = sys.modules[package].__version__, OLDEST[package]
+        there, least = ([int(n) for n in re.findall(r"\d+", text)[:3]] for text in (held, wanted))
+        if there < least:
+            raise MissingExtraError(
+                f"{package} is installed in version {held}, and rows are read by {wanted} or later: "
+                f'pip install "{package}>={wanted}".'
+            )
+
+
 def need(module: str, extra: str, what: str, of: str = ".") -> Any:
     """Import a module of an optional package, which `extra` brings; without it an error says `what` needs it.
 
     `of` is the folder of the distribution that has the extra, in a clone.
     """
     package = {"docx": "python-docx"}.get(module, module.partition(".")[0])
-    try:
-        return import_module(module)
-    except ImportError:
-        pass  # raised below: the text of another package's error is not passed on
+    found = None
+    with suppress(ImportError):  # raised below: the text of another package's error is not passed on
+        found = import_module(module)
+    if found is not None:
+        recent(*{package} & OLDEST.keys())
+        return found
     raise MissingExtraError(f'{what} needs {package}, which is not installed: pip install "{of}[{extra}]" in a clone.')
 
 

@@ -1,7 +1,5 @@
 """People behind rows: their budgets, ids, weights and clusters. Device side; no error raised here quotes a value."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -63,7 +61,7 @@ class Participants:
         cluster: Any = None,
         spent: str = "mu",
         delta: Any = None,
-    ) -> Participants:
+    ) -> "Participants":
         """Check the user's options and freeze them; `effect` is what a formula has after ``|``: a kind and a column.
 
         `mu_column` and `mu_max` are the column of personal budgets, in units of `spent`, and their ceiling.
@@ -210,7 +208,7 @@ class Participants:
         """Raw ids of the rows, for :meth:`Counter.excess`; None if every row is another person."""
         return None if self.id is None else column_of(frame, self.id)
 
-    def counter(self) -> Counter | None:
+    def counter(self) -> "Counter | None":
         """Make the counter of one stream; None if every row is another person."""
         return None if self.id is None else Counter(self.id, self.max_per_id)
 
@@ -219,7 +217,7 @@ class Participants:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, doc: Mapping[str, Any]) -> Participants:
+    def from_json(cls, doc: Mapping[str, Any]) -> "Participants":
         """Rebuild it from :meth:`to_json`, checked like a user's own."""
         given = {**doc, "mu_column": doc["mu"], "weights": doc.get("weight"), "spent": str(doc.get("spent", "mu"))}
         given["effect"] = None if doc.get("effect") is None else (str(doc["effect"]), str(doc["id"]))

@@ -147,8 +147,8 @@ class PrivateOnlineRegression(Described):
             ``privreg.rowwise``. ``Surv(time, event, [6, 12, 24])`` in place of the response fits hazard ratios, with a
             baseline rate between cut points; ``Surv(start, stop, event, [...])`` has late entry.
         data : DataFrame, mapping of str to array, path or list of paths, table, query, iterable of DataFrames, or None
-            Paths are of CSV (see ``pr.csv``), Parquet or Feather files, or of a folder of Parquet files. A table is one
-            of polars (also lazy), Arrow or DuckDB, an Arrow dataset or reader, or an Arrow stream. A query is
+            Paths are of CSV (see ``pr.csv``) or Parquet files, or of a folder of Parquet files. A table is one of
+            polars (also lazy), Arrow or DuckDB, an Arrow dataset or reader, or an Arrow stream. A query is
             ``pr.sql(query, connection)``. Rows are read batch by batch, columns not in the formula never. None for a
             model that is fed by ``start()`` only.
 

@@ -5,8 +5,6 @@ which enters `SCORINGS` by its code; nothing outside this folder asks which one 
 docs/estimator.md and, of fits by sums, docs/sums.md.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -28,7 +26,7 @@ CLASSICAL_C: Final = 1.345  # Huber's constant with 95% efficiency for normal er
 CAP: Final = 5.0  # Losses are clipped to it: log-losses and hinge losses are rarely larger
 REACH: Final = 3.0  # Learned sd to which residuals and responses are clipped
 
-SCORINGS: Final[dict[int, Scoring]] = {}
+SCORINGS: "Final[dict[int, Scoring]]" = {}
 """Scores by their code."""
 
 
@@ -123,7 +121,7 @@ class Family:
         return from_json, (self.to_json(), self.score)
 
     @property
-    def scoring(self) -> Scoring:
+    def scoring(self) -> "Scoring":
         """The score, and all that is known of it."""
         return scoring_of(self.code)
 
@@ -168,7 +166,7 @@ class Family:
         """
         return self.scoring.shape(self, low, high, balanced=balanced, plain=plain)
 
-    def resolve(self, *, unit: float, low: float = -1.0, high: float = 1.0) -> tuple[Score, str]:
+    def resolve(self, *, unit: float, low: float = -1.0, high: float = 1.0) -> "tuple[Score, str]":
         """Turn the family into the numbers of the published algorithm, and describe it with them in the user's units.
 
         "auto" is the sources' fixed c = 1.345 internal units. `unit` is response units per internal one, `low` and
@@ -228,7 +226,7 @@ class ScoreRules:
         return self.varying and not self.track
 
     @property
-    def scoring(self) -> Scoring:
+    def scoring(self) -> "Scoring":
         """The score."""
         return scoring_of(self.shape.family)
 

@@ -4,8 +4,6 @@
 of ``covariates=`` stand for the people's covariates.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -371,7 +369,7 @@ class PublicRows:
         }
 
     @classmethod
-    def restored(cls, described: Any, inside: Any, columns: int) -> PublicRows | None:
+    def restored(cls, described: Any, inside: Any, columns: int) -> "PublicRows | None":
         """Rows of a saved fit, from `described` and an array; a ValueError says that they don't fit each other."""
         if described is None:
             return None

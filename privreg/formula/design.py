@@ -4,8 +4,6 @@ Everything a design knows (coding, names, ranges, rank) comes from the formula, 
 public probe rows. Raw rows pass through :meth:`Design.encode`, each independent of the others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -170,7 +168,7 @@ class Design:
     # Public range of the response after its transformation; encoded responses stay inside
     endog_limits: tuple[float, float] = field(compare=False)
     encoder: Encoder = field(compare=False, repr=False)
-    made: tuple[Callable[..., Design], tuple[Any, ...]] = field(compare=False, repr=False)  # Function and arguments
+    made: "tuple[Callable[..., Design], tuple[Any, ...]]" = field(compare=False, repr=False)  # Function and arguments
     rows: ArrayRows | None = field(compare=False, repr=False, default=None)  # Layout of arrays; None of a formula
     # Rows at each cut point less that at the first, shape (K − 1, p), of K levels in order; None of other responses
     cuts: Floats | None = field(compare=False, repr=False, default=None)
@@ -258,11 +256,11 @@ class Design:
             return Encoded(endog, exog, offset)
         return Encoded(endog[kept], exog[kept], None if offset is None else offset[kept], kept)
 
-    def scaled(self, centre: Floats, scale: Floats) -> Design:
+    def scaled(self, centre: Floats, scale: Floats) -> "Design":
         """Design for encoding only, whose column j is (x_j − centre_j) / scale_j."""
         return replace(self, encoder=replace(self.encoder, affine=(centre, scale)))
 
-    def ordered(self, order: NDArray[np.intp]) -> Design:
+    def ordered(self, order: NDArray[np.intp]) -> "Design":
         """Design for encoding only, with its columns in this order."""
         return replace(self, encoder=replace(self.encoder, places=np.argsort(order)))
 
@@ -348,7 +346,7 @@ class Design:
 
     trees = compile_trees
 
-    def with_cuts(self, made: tuple[Callable[..., Design], tuple[Any, ...]]) -> Design:
+    def with_cuts(self, made: "tuple[Callable[..., Design], tuple[Any, ...]]") -> "Design":
         """Design with a column for each cut point between the levels of its response, after all others.
 
         A row of the design is a record at its first cut point, where this column is −1 and the others are 0: the linear

@@ -1,7 +1,5 @@
 """Public specification of a model before a fit is tuned: design, units, family, budget and the user's options."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -77,7 +75,7 @@ class ModelSpec:
         people: Participants,
         trust: str = "local",
         *silos: Any,
-    ) -> ModelSpec:
+    ) -> "ModelSpec":
         """Check the options and choose units; `silos` are their names and sizes.
         Raises OptionError if an option is not among its choices, or does not go with another; SchemaError if the
         response has no public scale, or not the limits its family needs.

@@ -5,8 +5,6 @@ uncorrelated, and derived columns that are nearly collinear over the declared bo
 the design is wide. Columns whose scale is private stay as they are.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Final
@@ -58,7 +56,7 @@ class Units:
         """Constant part of the map of coefficients, shape (p,)."""
         return self.y_centre * self.constant
 
-    def without_levels(self, spread: float, *, response: bool, offset: float = 0.0) -> Units:
+    def without_levels(self, spread: float, *, response: bool, offset: float = 0.0) -> "Units":
         """Units for rows without their person's level: centres are 0, and the constant is unchanged.
 
         `spread` is the largest size of such a number, relative to the distance of its bounds; `response` says

@@ -1,7 +1,5 @@
 """Content of a result: its numbers, the equation that they solve, and the target to be taken over. No rows."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -76,14 +74,14 @@ class Frame(pd.DataFrame, metaclass=_AnyFrame):
     """A table that prints all its columns, then ``attrs["note"]``; so do tables that are computed from it."""
 
     @property
-    def _constructor(self) -> type[Frame]:
+    def _constructor(self) -> "type[Frame]":
         return Frame
 
     def _constructor_from_mgr(self, mgr: Any, axes: Any) -> Any:
         made: Any = Frame
         return made._from_mgr(mgr, axes)  # pandas 2.2 warns that its own way is deprecated
 
-    def round(self, decimals: Any = 0, *args: Any, **kwargs: Any) -> Frame:
+    def round(self, decimals: Any = 0, *args: Any, **kwargs: Any) -> "Frame":
         """Round as pandas does; pages and documents then show as many decimals: ``res.tidy().round(2)``."""
         out: Frame = super().round(decimals, *args, **kwargs)
         out.attrs["digits"] = dict(decimals) if hasattr(decimals, "keys") else int(decimals)
@@ -373,7 +371,7 @@ class Target:
         """W; shape (d, d)."""
         return np.array(self.rows)
 
-    def same(self, other: Target | None) -> bool:
+    def same(self, other: "Target | None") -> bool:
         """True if another one defines the same estimand."""
         if other is None or (self.c is None) != (other.c is None):
             return False
@@ -386,7 +384,7 @@ class Target:
         return out if self.reach is None else out | {"reach": self.reach}
 
     @classmethod
-    def from_json(cls, document: Any, columns: int) -> Target | None:
+    def from_json(cls, document: Any, columns: int) -> "Target | None":
         """Rebuild what `to_json` gave; a ValueError says that it is none of a design of so many columns."""
         if document is None:
             return None

@@ -1,7 +1,5 @@
 """The privacy statement that comes with every result, which the front doors fill; its words, and notes of all doors."""
 
-from __future__ import annotations
-
 import json
 import math
 import tomllib
@@ -112,7 +110,7 @@ class Unusable(NamedTuple):
     error: float  # Its standard error
 
     @classmethod
-    def counted(cls, usable: float, noise: float, people: float) -> Unusable:
+    def counted(cls, usable: float, noise: float, people: float) -> "Unusable":
         """One less the mean of so many people's 1, or 0 if they can't be used, by the sd of that mean's noise."""
         inside = min(max(usable, 1.0 / (people + 1.0)), 1.0 - 1.0 / (people + 1.0))
         return cls(1.0 - usable, math.sqrt(noise**2 + inside * (1.0 - inside) / max(people, 1.0)))
@@ -513,7 +511,7 @@ class PrivacyStatement(View):
         }
 
     @classmethod
-    def from_json(cls, doc: Mapping[str, Any], **more: Any) -> PrivacyStatement:
+    def from_json(cls, doc: Mapping[str, Any], **more: Any) -> "PrivacyStatement":
         """Rebuild from :meth:`to_json`, of this version or an older one; `more` are fields that it lacks."""
         b, r = doc["budget"], doc["release"]
         known = {f.name: doc[f.name] for f in fields(cls) if f.name in doc and f.name != "neighbours"}

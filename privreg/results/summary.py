@@ -4,8 +4,6 @@ Everything shown comes from ``results.tidy()``, the header of the fit and the pr
 computed here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -54,7 +52,7 @@ class Summary(View):
         shown = for_reading(self.statement.notes)
         return tuple(n for n in shown if not self.slim or n.severity != "info" or n.code in _READ)
 
-    def cautioned(self, table: pd.DataFrame, taken_back: Sequence[str] | None = None) -> Summary:
+    def cautioned(self, table: pd.DataFrame, taken_back: Sequence[str] | None = None) -> "Summary":
         """Add the meaning of the mark, with the numbers of the notes that say why, if a row of `table` has one."""
         if table["reliable"].all():
             return self

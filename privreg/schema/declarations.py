@@ -4,8 +4,6 @@ Dates are numbers: days since 1970-01-01, as R's as.numeric() of a Date has them
 times with a zone count in UTC, those without one as they are written.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -231,7 +229,7 @@ class Schema:
     @classmethod
     def declare(
         cls, bounds: object = None, levels: object = None, moments: object = None, private: Sequence[str] = ()
-    ) -> Schema:
+    ) -> "Schema":
         """Check a user's declarations and freeze them; each is as the attribute of its name.
 
         Bounds may also be two dates (np.datetime64, pd.Timestamp, datetime.date or an ISO text), for a column of dates,
@@ -263,7 +261,7 @@ class Schema:
         return cls(lows, cats, moms, private=tuple(private), correlations=correlations, dates=dates)
 
     @classmethod
-    def from_file(cls, path: str | Path) -> Schema:
+    def from_file(cls, path: str | Path) -> "Schema":
         """Read declarations from a small YAML or JSON file.
 
         It has the keys ``bounds``, ``levels``, ``moments``, each of them columns with their declaration, and
@@ -276,7 +274,7 @@ class Schema:
             return cls.from_document(document(file))
 
     @classmethod
-    def from_redcap(cls, path: str | Path) -> Schema:
+    def from_redcap(cls, path: str | Path) -> "Schema":
         """Read bounds and levels from a REDCap data dictionary (CSV): choices by their codes, and validated ranges.
 
         Fields without both limits are left out, and a fit that uses one says what to declare.
@@ -285,7 +283,7 @@ class Schema:
         return cls.declare(*redcap(path))
 
     @classmethod
-    def from_xlsform(cls, path: str | Path) -> Schema:
+    def from_xlsform(cls, path: str | Path) -> "Schema":
         """Read bounds and levels from an XLSForm of ODK or KoBo (.xlsx): choices, and limits that constraints set.
 
         Raises SchemaError as :meth:`from_redcap` does; MissingExtraError if openpyxl is not installed.
@@ -293,7 +291,7 @@ class Schema:
         return cls.declare(*xlsform(path))
 
     @classmethod
-    def from_document(cls, doc: Any, private: Sequence[str] = ()) -> Schema:
+    def from_document(cls, doc: Any, private: Sequence[str] = ()) -> "Schema":
         """Declarations of a document of plain values, each checked like a user's own.
         Raises SchemaError if it is no such document, or a declaration is malformed; the message names the key.
         """
@@ -415,7 +413,7 @@ class Schema:
         return out | ({"carried": list(self.carried)} if self.carried else {})
 
     @classmethod
-    def from_json(cls, doc: Mapping[str, Any]) -> Schema:
+    def from_json(cls, doc: Mapping[str, Any]) -> "Schema":
         """Rebuild a schema from :meth:`to_json`, checked like a user's own declaration."""
         plain = cls.from_document({kind: doc[kind] for kind in PARTS}, tuple(map(str, doc["private"])))
         carried = tuple(map(str, doc.get("carried", ())))

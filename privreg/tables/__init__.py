@@ -4,8 +4,6 @@
 lay it out. `diagnostics` are the notes of results, by code and severity.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final

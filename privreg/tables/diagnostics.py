@@ -1,7 +1,5 @@
 """Diagnostics: the notes of a result, each a text with a code, by which programs go; their table is `notes.toml`."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
@@ -44,7 +42,7 @@ class Diagnostic(str):
 
     def __new__(
         cls, code: str, text: str, rows: Iterable[int] | None = None, methods: Iterable[str] = (), ways: Any = ()
-    ) -> Diagnostic:
+    ) -> "Diagnostic":
         """Make a note; see the class."""
         if code not in CODES:
             raise ValueError(f"no code of a note: {code!r}")

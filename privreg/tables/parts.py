@@ -1,7 +1,5 @@
 """Parts of a view, without layout: numbers, names and lines as tables have them, and what a view consists of."""
 
-from __future__ import annotations
-
 import math
 import re
 import textwrap
@@ -115,7 +113,7 @@ _DF: Final = re.compile(r"(?i)df")
 _STATISTIC: Final = re.compile(r"(?i)(statistic|[tzfq]|chi2|wald)$")
 
 
-def formatted(frame: pd.DataFrame, digits: Any = None, wide: Container[object] = ()) -> dict[Any, list[str]]:
+def formatted(frame: "pd.DataFrame", digits: Any = None, wide: Container[object] = ()) -> dict[Any, list[str]]:
     """Cells of a table's columns, by name: estimates and their errors alike, what tests give in formats of its own.
 
     `digits` are decimals, of all numbers or by column, where a user rounded; columns of estimates have 3, `wide` ones
@@ -145,7 +143,7 @@ def formatted(frame: pd.DataFrame, digits: Any = None, wide: Container[object] =
 
 
 def cells(
-    frame: pd.DataFrame, alpha: float, first: str = "coef", places: int = 3, digits: int | None = None
+    frame: "pd.DataFrame", alpha: float, first: str = "coef", places: int = 3, digits: int | None = None
 ) -> tuple[list[str], list[list[str]]]:
     """Headings and formatted rows of a tidy table, those of its columns that are there, without the names.
 
@@ -205,7 +203,7 @@ class Notes:
         return "\n".join(f"[{i}] {note}" for i, note in enumerate(self.notes, 1))
 
 
-def respelt(parts: Iterable[Part], spell: Callable[[str], str]) -> list[Part]:
+def respelt(parts: "Iterable[Part]", spell: Callable[[str], str]) -> "list[Part]":
     """Parts whose notes name options as `spell` does."""
     return [replace(p, notes=[spell(note) for note in p.notes]) if isinstance(p, Notes) else p for p in parts]
 
@@ -267,7 +265,7 @@ Part = Lines | Paragraph | Notes | Pairs | Header | Table
 
 
 def estimates_table(
-    frame: pd.DataFrame,
+    frame: "pd.DataFrame",
     title: str = "",
     alpha: float = 0.05,
     first: str = "coef",

@@ -236,7 +236,7 @@ def folder(tmp_path):
 
 def feather(tmp_path):
     pyarrow.feather.write_feather(rows(), tmp_path / "rows.feather")
-    return tmp_path / "rows.feather"
+    return pyarrow.dataset.dataset(tmp_path / "rows.feather", format="feather")
 
 
 SOURCES = {

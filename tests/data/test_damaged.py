@@ -1,12 +1,13 @@
 """Damaged files, differing files, databases that fail: what is told, and that no value is quoted."""
 
 import sqlite3
+from importlib import import_module
 
 import duckdb
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
-import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
@@ -143,22 +144,9 @@ def test_a_reader_that_breaks_off():
     refused(reader, r"^the Arrow reader: reading broke off")
 
 
-def test_feather_files_that_are_damaged(tmp_path):
-    path = tmp_path / "people.feather"
-    people().to_feather(path)
-    raw = path.read_bytes()
-    path.write_bytes(raw[: len(raw) // 2])
-    refused(path, r"^people\.feather: not a readable Feather or Arrow IPC file")
-
-
-@pytest.mark.parametrize("kind", ["parquet", "feather"])
-def test_whatever_is_damaged_there_is_an_error_of_our_own_or_a_fit(kind, tmp_path):
-    path, rng, told = tmp_path / f"people.{kind}", np.random.default_rng(1), set()
-    table = pa.Table.from_pandas(people(2000), preserve_index=False)
-    if kind == "parquet":
-        pq.write_table(table, path, row_group_size=600)
-    else:
-        pyarrow.feather.write_feather(table, path, chunksize=600, compression="uncompressed")
+def test_whatever_is_damaged_there_is_an_error_of_our_own_or_a_fit(tmp_path):
+    path, rng, told = tmp_path / "people.parquet", np.random.default_rng(1), set()
+    pq.write_table(pa.Table.from_pandas(people(2000), preserve_index=False), path, row_group_size=600)
     raw = path.read_bytes()
     schema = Schema.declare(BOUNDS, LEVELS)
     for _ in range(60):
@@ -173,6 +161,33 @@ def test_whatever_is_damaged_there_is_an_error_of_our_own_or_a_fit(kind, tmp_pat
             told.add(e)
     assert len(told) > 10
     assert all(e.__cause__ is None and (e.__context__ is None or e.__suppress_context__) for e in told)
+
+
+def kept(tmp_path):
+    people().to_parquet(tmp_path / "people.parquet")
+    return tmp_path / "people.parquet"
+
+
+READERS = {
+    "pyarrow": lambda _: pa.Table.from_pandas(people()),
+    "pyarrow's files": kept,
+    "polars": lambda _: pl.from_pandas(people()),
+    "polars' plans": lambda _: pl.from_pandas(people()).lazy(),
+    "duckdb": lambda _: duckdb.from_arrow(pa.Table.from_pandas(people())),
+    "duckdb's queries": lambda _: pr.sql("SELECT * FROM range(3)", duckdb.connect()),
+    "sqlalchemy": lambda _: pr.sql("SELECT 1", "sqlite://"),
+    "dask": lambda tmp: pytest.importorskip("dask.dataframe").read_parquet(kept(tmp)),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_library_that_is_too_old_is_named_with_the_version_that_is_needed(reader, tmp_path, monkeypatch):
+    package, data = reader.partition("'")[0], READERS[reader](tmp_path)
+    monkeypatch.setattr(import_module(package), "__version__", "0.20.3rc1")
+    with pytest.raises(
+        MissingExtraError, match=rf"^{package} is installed in version 0\.20\.3rc1, and rows are read by"
+    ):
+        list(open_table(data, ("x",), Schema.declare(BOUNDS)).batches(0))
 
 
 # --- databases ---------------------------------------------------------------------------------------------

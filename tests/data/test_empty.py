@@ -86,7 +86,7 @@ EMPTY = {
     "headers": lambda tmp: [file(tmp, "a.csv", HEADER + "\n"), file(tmp, "b.csv", HEADER)],
     "csv()": lambda tmp: pr.csv(file(tmp, "h.csv", HEADER.replace(",", ";") + "\n"), sep=";"),
     "Parquet": lambda tmp: frames(tmp, "to_parquet", "p.parquet"),
-    "Feather": lambda tmp: frames(tmp, "to_feather", "p.feather"),
+    "dataset of Feather": lambda tmp: pads.dataset(frames(tmp, "to_feather", "p.feather"), format="feather"),
     "folder": lambda tmp: frames(tmp, "to_parquet", "p.parquet").parent,
     "dataset": lambda tmp: pads.dataset(frames(tmp, "to_parquet", "p.parquet")),
     "DataFrame": lambda tmp: NONE,

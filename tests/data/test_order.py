@@ -272,13 +272,7 @@ def test_cells_are_what_they_were_when_rows_are_dealt(tmp_path):
 
 def test_streams_queries_and_a_single_file_of_lines_go_by_position(table, tmp_path):
     table.to_csv(tmp_path / "rows.csv", index=False)
-    table.to_feather(tmp_path / "rows.feather")
-    for data in (
-        tmp_path / "rows.csv",
-        tmp_path / "rows.feather",
-        iter([table]),
-        pa.Table.from_pandas(table).to_reader(),
-    ):
+    for data in (tmp_path / "rows.csv", iter([table]), pa.Table.from_pandas(table).to_reader()):
         assert open_table(data, COLUMNS, SCHEMA).dealt is None
     lazy = open_table(pl.from_pandas(table).lazy(), COLUMNS, SCHEMA)
     assert lazy.mixed == held_rows(len(COLUMNS)) >= N

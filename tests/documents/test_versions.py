@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from privreg.base.optional import OLDEST
 from privreg.base.version import __version__
 
 ROOT = Path(__file__).parents[2]
@@ -44,6 +45,11 @@ def test_the_oldest_versions_are_the_lower_bounds_of_the_packages():
     oldest = dict(line.split("==") for line in lines if not line.startswith("#"))
     assert {name: bounds[name] for name in oldest} == oldest
     assert {re.split(r"[>\[]", line)[0] for line in project["dependencies"]} <= oldest.keys()
+
+
+def test_rows_are_read_by_the_versions_that_the_package_asks_for():
+    lines = (ROOT / "tests" / "minimum.txt").read_text("utf-8").splitlines()
+    assert OLDEST.items() <= {tuple(line.split("==")) for line in lines}
 
 
 NOT_FOR_USERS = {"all", "bench", "browser", "docs", "test"}

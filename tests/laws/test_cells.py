@@ -86,7 +86,7 @@ def sources(cells, tmp):
     return {
         **csvs(cells, tmp),
         "parquet": tmp / "t.parquet",
-        "feather": tmp / "t.feather",
+        "dataset of Feather": pads.dataset(tmp / "t.feather", format="feather"),
         **{f"frame of {kind}": frame.astype(kind) for kind in ("object", "string", "str", "category")},
         "frame of Arrow's texts": frame.astype(pd.ArrowDtype(pa.string())),
         "lists": {"v": list(cells)},
@@ -347,7 +347,7 @@ def test_every_type_of_arrows_that_holds_texts_or_numbers_is_read(kind, role, tm
     want = [1, 2, np.nan, 3] if role == "number" else [0, 1, -1, 2]
     table = pa.table({"v": arrows()[kind]})
     pyarrow.feather.write_feather(table, tmp_path / "t.feather")
-    for data in (table, tmp_path / "t.feather", pads.dataset(table)):
+    for data in (table, pads.dataset(tmp_path / "t.feather", format="feather"), pads.dataset(table)):
         np.testing.assert_array_equal(read(data, schema), want)
     np.testing.assert_array_equal(np.sort(read(table, schema, dealt=True)), np.sort(want))
 

@@ -75,7 +75,7 @@ WRONG = {
     "xz": (lzma.compress(text()), r"is no text, but compressed \(.csv.gz"),
     "zip": (zipped(text()), r"is no text, but compressed \(.csv.gz"),
     "parquet": (arrow(parquet.write_table), "of Parquet"),
-    "feather": (arrow(lambda table, out: feather.write_feather(table, out, compression="uncompressed")), "or Feather"),
+    "feather": (arrow(lambda rows, out: feather.write_feather(rows, out, compression="uncompressed")), "or an Arrow"),
     "Latin-1": ("x,y,größe\n1,2,3\n".encode("latin-1"), "Latin-1 or UTF-16"),
 }
 

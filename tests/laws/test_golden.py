@@ -12,7 +12,7 @@ from tests import golden
 KEPT = json.loads(golden.PATH.read_text())
 MORE = {
     *("source mapping", "source arrow", "source polars", "threads"),
-    *("source feather", "source duckdb", "source sql"),
+    *("source duckdb", "source sql"),
     *("epsilon, delta", "rho"),
     *("plan", "lanes", "source parquet", "inference batch_means", "inference path_curvature", "start", "exposure"),
     *("family huber fixed", "family squared", "response, logistic", "published batch means", "inference anytime"),

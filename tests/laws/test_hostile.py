@@ -317,7 +317,7 @@ def test_equal_cells_mean_the_same_from_every_source(tmp_path):
     """Readers take whole columns for numbers, truth values or texts; what a cell means must not follow them."""
     pa, duckdb = pytest.importorskip("pyarrow"), pytest.importorskip("duckdb")
     polars, _ = pytest.importorskip("polars"), pytest.importorskip("sqlalchemy")
-    from pyarrow import feather, parquet
+    from pyarrow import dataset, feather, parquet
 
     texts = {
         "y": ["1", "2.5", "a", None, "True", " 3 ", "1e400", "1_0"],
@@ -351,7 +351,7 @@ def test_equal_cells_mean_the_same_from_every_source(tmp_path):
         texts,
         tmp_path / "t.csv",
         tmp_path / "t.parquet",
-        tmp_path / "t.feather",
+        dataset.dataset(tmp_path / "t.feather", format="feather"),
         table_,
         polars.DataFrame(texts),
         pr.sql("SELECT * FROM t", connection),
@@ -366,7 +366,7 @@ def test_equal_cells_mean_the_same_from_every_source(tmp_path):
 
 def test_bytes_that_are_no_text_spoil_their_own_cell(tmp_path):
     pa = pytest.importorskip("pyarrow")
-    from pyarrow import feather, parquet
+    from pyarrow import parquet
 
     bad = pa.array([b"a", b"\xff", b"b", b"\xfe", None], pa.binary()).view(pa.string())
     plain = pa.table({"y": [1.0] * 5, "x": [0.5] * 5, "g": bad})
@@ -378,9 +378,8 @@ def test_bytes_that_are_no_text_spoil_their_own_cell(tmp_path):
     factory = connection.text_factory
     sources = [plain, coded, pr.sql("SELECT * FROM t", connection)]
     for k, whole in enumerate((plain, coded)):
-        feather.write_feather(whole, tmp_path / f"{k}.feather")
         parquet.write_table(whole, tmp_path / f"{k}.parquet")
-        sources += [tmp_path / f"{k}.feather", tmp_path / f"{k}.parquet"]
+        sources.append(tmp_path / f"{k}.parquet")
     for data in sources:
         assert np.isnan(encoded(data)[1][:, 0]).tolist() == [False, True, False, True, True]
     assert connection.text_factory is factory

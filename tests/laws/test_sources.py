@@ -109,7 +109,7 @@ def test_batches_hold_the_columns_asked_for_and_few_rows(tmp_path):
 
 
 def test_texts_of_factors_come_as_codes(whole):
-    for name in ("parquet", "parquet with dictionaries", "table", "feather", "polars, lazy", "duckdb query"):
+    for name in ("parquet", "parquet with dictionaries", "table", "dataset of Feather", "polars, lazy", "duckdb query"):
         for batch in open_table(whole[name](), ("g",), SCHEMA).batches(2900):
             assert isinstance(batch["g"], pd.Categorical), name
 
@@ -377,7 +377,7 @@ def sorted_sources(data, tmp):
         "a folder": lambda: tmp / "parquet",
         "a file": lambda: tmp / "one.parquet",
         "CSV files": lambda: sorted((tmp / "csv").iterdir()),
-        "Feather files": lambda: sorted((tmp / "feather").iterdir()),
+        "a dataset of Feather": lambda: pads.dataset(tmp / "feather", format="feather"),
         "frames": lambda: parts,
         "tables": lambda: [pa.Table.from_pandas(part) for part in parts],
         "polars": lambda: pl.scan_parquet(hive, hive_partitioning=True),

@@ -252,6 +252,27 @@ def test_groups_of_people_who_enter_late_are_tested_and_kept(tmp_path):
     assert (np.abs(z) < 4).all()
 
 
+@pytest.mark.filterwarnings("ignore::privreg.errors.ReliabilityWarning")
+def test_a_life_table_is_marked_where_many_enter_between_far_cut_points():
+    """Of people who enter evenly, E for each at risk, a cumulative hazard L is off by L² E/12."""
+    rng, n = np.random.default_rng(3), 20_000
+    start = np.where(np.arange(n) < n // 4, 0.0, rng.uniform(0.0, 12.0, n))
+
+    def table(step, start):
+        data = pd.DataFrame({"start": start, "time": start + lives, "event": 1})
+        return curves(data, f"Surv(start, time, event, {[*range(step, 25, step)]}) ~ 1", mu=None, method="life_table")
+
+    lives = rng.exponential(15.0, n)
+    far, near, together = table(12, start), table(1, start), table(12, np.zeros(n))
+    off = (far.frame()["survival"] - np.exp(-np.array([12, 24]) / 15)) / far.frame()["std_error"]
+    assert (off < -3.0).all()
+    assert [note.code for note in far.notes] == ["between"]
+    assert not far.frame()["reliable"].any()
+    for found in (near, together):  # where all enter together, and nobody is censored, a life table is exact
+        assert not found.notes
+        assert found.frame()["reliable"].all()
+
+
 def test_a_life_table_has_those_who_enter_at_risk_for_half_the_time():
     data = entering(200_000, step=0)
     formula, cuts = f"Surv(start, time, event, {[*range(3, 37, 3)]}) ~ 1", np.arange(3, 37, 3)

@@ -19,7 +19,7 @@ def people():
     return pr.datasets.us_insurance(500)
 
 
-@pytest.fixture(scope="module", params=["frame", "mapping", "parquet", "feather", "csv", "arrow", "list"])
+@pytest.fixture(scope="module", params=["frame", "mapping", "parquet", "csv", "arrow", "list"])
 def held(request, people, tmp_path_factory):
     path = tmp_path_factory.mktemp("rows") / f"people.{request.param}"
     if request.param == "mapping":
@@ -30,8 +30,8 @@ def held(request, people, tmp_path_factory):
         return [people[:250], people[250:]]
     if request.param == "csv":
         people.to_csv(path, index=False)
-    elif request.param in {"parquet", "feather"}:
-        getattr(people, f"to_{request.param}")(path)
+    elif request.param == "parquet":
+        people.to_parquet(path)
     return people if request.param == "frame" else path
 
 

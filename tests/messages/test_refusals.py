@@ -159,7 +159,7 @@ REFUSED = {
         (lambda _: by_formula(data=frames_then(WORD)).fit(), "yields str", "DataFrames"),
         (
             lambda tmp: by_formula(data=csv(tmp, table(), "people.xlsx")),
-            "'people.xlsx' is not a CSV, Parquet or Feather file",
+            "'people.xlsx' is not a CSV or Parquet file",
         ),
         (lambda _: by_formula().fit(learning_rate=0.1), "fit() has no 'learning_rate'", "step="),
         (lambda _: by_formula().start(lr=0.1), "start() has no 'lr'", "step="),

@@ -98,10 +98,10 @@ def folder_and_a_file_of_it(tmp_path):
     return folder, folder / "1.parquet"
 
 
-def arrow_file_alone_and_in_a_list(tmp_path):
-    paths = [tmp_path / f"{k}.feather" for k in range(2)]
+def file_alone_and_in_a_list(tmp_path):
+    paths = [tmp_path / f"{k}.parquet" for k in range(2)]
     for path in paths:
-        frame().to_feather(path)
+        frame().to_parquet(path)
     return paths[0], paths
 
 
@@ -153,7 +153,7 @@ SAME = [
     moved_and_linked_file,
     files_in_another_order,
     folder_and_a_file_of_it,
-    arrow_file_alone_and_in_a_list,
+    file_alone_and_in_a_list,
     view_of_a_frame,
     frames_that_overlap,
     pytest.param(some_columns_of_a_frame, marks=pytest.mark.skipif(COPIES, reason="pandas copied them")),

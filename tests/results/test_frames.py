@@ -142,3 +142,53 @@ def test_what_is_not_known_is_an_empty_cell_of_a_document(res, tmp_path):
     for ending in ("txt", "md", "html", "tex"):
         frame.save(tmp_path / f"table.{ending}")
         assert "nan" not in (tmp_path / f"table.{ending}").read_text("utf-8").lower()
+
+
+def few_with_a_rare_level():
+    """Means of people of whom noise may hide one level, so that limits are beyond what a share can be."""
+    data = pd.DataFrame({"g": np.where(np.arange(2000) < 10, "rare", "usual"), "x": np.linspace(0, 1, 2000)})
+    declared = {"bounds": {"x": (0, 1)}, "levels": {"g": ["rare", "usual"]}, "trust": "central", "mu": 0.05}
+    return pr.means.estimate(data, "x + C(g) ~ 1", seed=1, **declared)
+
+
+def curated(**how):
+    data = pd.DataFrame({"x": np.linspace(-1, 1, 2000), "y": np.linspace(-1, 1, 2000) ** 3})
+    given = {"bounds": {"x": (-1, 1), "y": (-1, 1)}, "mu": 1}
+    return data, given | how
+
+
+def descended():
+    data, given = curated()
+    model = pr.central.Regression.from_formula("y ~ x", data, **given)
+    return model.fit(tuning="published", seed=1, progress=False)
+
+
+RESULTS = {
+    "local": lambda: array_model(20_000).fit(seed=1, progress=False),
+    "curator": lambda: pr.PrivateOnlineRegression.from_formula("y ~ x", *curated()[:1], **curated(trust="central")[1])
+    .fit(seed=1, progress=False),
+    "descent": descended,
+    "means": few_with_a_rare_level,
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::privreg.errors.PrivregWarning")
+@pytest.mark.parametrize("kind", RESULTS)
+def test_limits_are_the_same_wherever_they_are_shown(kind):
+    res = RESULTS[kind]()
+    tidy = res.tidy()
+    limits = tidy[["conf_low", "conf_high"]].to_numpy()
+    np.testing.assert_array_equal(res.conf_int(), limits)
+    summary = res.summary()
+    for row, known in zip(summary.table.rows, limits, strict=True):
+        np.testing.assert_allclose([float(cell) for cell in row[-2:]], known, rtol=5e-3, atol=6e-4)
+    for text in (summary.as_text(), summary.as_html(), summary.as_markdown(), summary.as_latex().replace("$-$", "-")):
+        assert all(cell in text for row in summary.table.rows for cell in row[-2:])
+
+
+def test_limits_of_shares_end_where_shares_do():
+    res = few_with_a_rare_level()
+    half = 1.959964 * res.bse
+    assert res.params["g[rare]"] - half["g[rare]"] < 0.0 < 1.0 < res.params["g[usual]"] + half["g[usual]"]
+    assert res.tidy().set_index("term").loc["g[rare]", "conf_low"] == 0.0
+    assert res.tidy().set_index("term").loc["g[usual]", "conf_high"] == 1.0

@@ -17,13 +17,6 @@ from privreg.schema.declarations import days_of_times
 
 _EXACT_DIGITS: Final = 15  # Decimals with so many are told apart by doubles
 
-DAMAGED: Final = {
-    kind: f"not a readable {words} file (cut off, damaged, or of another kind); write or download it again."
-    for kind, words in (("Parquet", "Parquet"), ("Feather", "Feather or Arrow IPC"))
-}
-"""Words for a file, by its kind."""
-
-
 _TEXTS: Final = (pa.string(), pa.large_string(), pa.string_view())
 _BYTES: Final = (pa.binary(), pa.large_binary(), pa.binary_view())
 _KINDS: Final[dict[str, Callable[[Any], bool]]] = {

@@ -150,8 +150,8 @@ def _parts(path: Path, how: Csv) -> Iterator[Any]:
             )
             if line.startswith(_PACKED):
                 wrong = (
-                    " is no text, but compressed (.csv.gz, .bz2, .xz, .zip), of Parquet (.parquet) or Feather "
-                    "(.feather), or a workbook; give it the ending of what it is, or save it as CSV."
+                    " is no text, but compressed (.csv.gz, .bz2, .xz, .zip) or of Parquet (.parquet), a workbook or "
+                    "an Arrow file; give it the ending of what it is, or save it as CSV."
                 )
         elif b"\r" in line:
             wrong = ": lines end in carriage returns alone; write it anew with line feeds."

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from privreg.base.optional import need
+from privreg.base.optional import need, recent
 from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, beyond, check_labels
 from privreg.data.sources.tables import foreign, quoted
 from privreg.errors import DataError, MissingExtraError, PrivregError, UnsupportedArgumentError, quietly
@@ -139,6 +139,7 @@ def open_sql(data: Sql, wanted: Wanted) -> Source:
 
     if not comes_from(data.connection, "duckdb", "DuckDBPyConnection"):
         return Source(where, None, lambda skip: beyond(fetched(), skip), data)
+    recent("duckdb")
     more = {} if data.parameters is None else {"params": data.parameters}
     refused = DataError("the SQL query on duckdb was refused; try it on the connection itself, which says why.")
     parts = quietly(lambda: data.connection.extract_statements(data.query), refused)

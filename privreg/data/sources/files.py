@@ -1,4 +1,4 @@
-"""Rows of files: of Parquet, also folders and lists of them, by row groups, of Feather, and several files of a kind."""
+"""Rows of files: of Parquet, also folders and lists of them, by row groups, and several CSV files."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,7 +12,8 @@ from urllib.parse import unquote
 import numpy as np
 import pyarrow as pa
 
-from privreg.data.sources.arrow import DAMAGED, as_bytes, batches_of, kind_of, streamed
+from privreg.base.optional import recent
+from privreg.data.sources.arrow import batches_of, kind_of
 from privreg.data.sources.csv import PLAIN, Csv, header_of, open_csv
 from privreg.data.sources.source import (
     CHUNK,
@@ -58,7 +59,7 @@ def open_parquet(files: Mapping[str, Path], wanted: Wanted, kind: str) -> Source
     from pyarrow import parquet
 
     def read(name: str, path: Path) -> _File:
-        damaged = DataError(f"{name}: {DAMAGED['Parquet']}")
+        damaged = DataError(f"{name}: {DAMAGED}")
         mark, footer = quietly(lambda: (file_mark(path), parquet.read_metadata(path)), damaged)
         schema = quietly(footer.schema.to_arrow_schema, damaged)
         kinds = quietly(lambda: {f.name: kind_of(f.type) for f in schema if f.name in wanted.columns}, damaged)
@@ -103,7 +104,7 @@ def _open(file: _File, wanted: Wanted) -> Any:
     """A file whose footer says what it said before."""
     from pyarrow import parquet
 
-    damaged = DataError(f"{file.name}: {DAMAGED['Parquet']}")
+    damaged = DataError(f"{file.name}: {DAMAGED}")
     # its footer is read anew only if the file was touched: of a thousand row groups that takes as long as one of these
     same = quietly(
         lambda: file_mark(file.path) == file.mark or parquet.read_metadata(file.path).equals(file.footer), damaged
@@ -140,61 +141,37 @@ def _group(opened: Callable[[], Any], file: _File, group: int, wanted: Wanted, m
         raise broken
 
 
-def open_feather(path: Path, wanted: Wanted) -> Source:
-    """Rows of a Feather or Arrow IPC file that exists."""
-    damaged = DataError(f"{path.name}: {DAMAGED['Feather']}")
-
-    def opened(**how: Any) -> Any:  # not mapped: pages of a mapped file would count as memory
-        return pa.ipc.open_file(pa.OSFile(str(path)), **how)
-
-    names = quietly(lambda: list(opened().schema.names), damaged)
-    check_labels(wanted.columns, names, path.name)
-    fields = [names.index(c) for c in wanted.columns]
-
-    def parts() -> Iterator[Any]:
-        file = opened(options=pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False))
-        for batch in map(file.get_batch, range(file.num_record_batches)):
-            # texts go as bytes: one that is no UTF-8 is its record's own affair, and no damage
-            whole = pa.RecordBatch.from_arrays([as_bytes(c) for c in batch.columns], names=batch.schema.names)
-            whole.validate(full=True)  # buffers are taken as they are: a damaged one would be read beyond its end
-            yield whole
-
-    rows = quietly(lambda: import_module("pyarrow.dataset").dataset(path, format="ipc").count_rows(), damaged)
-    kind, batches = f"Feather file {path.name}", streamed(parts, wanted, path.name)
-    return Source(kind, rows, batches, of_files([path]), stamp=lambda: [file_mark(path)])
-
-
 PARQUET: Final = frozenset({".parquet", ".pq"})
-FEATHER: Final = frozenset({".feather", ".arrow", ".ipc"})
-_OTHER: Final = frozenset(
-    {".xlsx", ".xls", ".json", ".jsonl", ".duckdb", ".db", ".sqlite", ".orc", ".avro", ".dta", ".sav", ".pkl", ".h5"}
-)
+_OTHER: Final = frozenset({
+    ".xlsx", ".xls", ".json", ".jsonl", ".duckdb", ".db", ".sqlite", ".orc", ".avro", ".dta", ".sav", ".pkl", ".h5",
+    ".feather", ".arrow", ".ipc",
+})  # fmt: skip
+DAMAGED: Final = "not a readable Parquet file (cut off, damaged, or of another kind); write or download it again."
 
 
 def open_files(given: Path | Sequence[Path], wanted: Wanted, how: Csv = PLAIN) -> Source:
     """Rows of a file, a folder of Parquet files, or several files of one kind, in their order."""
+    recent("pyarrow")
     files = files_of(given)
-    kinds = {_kind(path) for path in files.values()}
-    if len(kinds) > 1:
+    paths, parquet = list(files.values()), {_is_parquet(path) for path in files.values()}
+    if len(parquet) > 1:
         raise UnsupportedArgumentError("the files are of several kinds; give CSV files only, or Parquet files only.")
-    if how is not PLAIN and kinds != {"CSV"}:
-        raise UnsupportedArgumentError("pr.csv() is for CSV files; give the path of another file alone.")
-    paths = list(files.values())
-    if kinds == {"Parquet"}:
+    if True in parquet:
+        if how is not PLAIN:
+            raise UnsupportedArgumentError("pr.csv() is for CSV files; give the path of another file alone.")
         folder = f" in {given.name}" if isinstance(given, Path) else ""
         words = f"Parquet file {paths[0].name}" if len(paths) == 1 else f"{len(paths)} Parquet files{folder}"
         return open_parquet(files, wanted, words)
-    if kinds == {"CSV"} and len(paths) > 1:
-        first = header_of(paths[0], how)
-        for path in paths[1:]:
-            if header_of(path, how) != first:
-                raise DataError(
-                    f"{path.name}: its header is not that of {paths[0].name}; all files need the same columns in the "
-                    "same order."
-                )
-    sources = [open_csv(p, wanted, how) if kinds == {"CSV"} else open_feather(p, wanted) for p in paths]
-    if len(sources) == 1:
-        return sources[0]
+    if len(paths) == 1:
+        return open_csv(paths[0], wanted, how)
+    first = header_of(paths[0], how)
+    for path in paths[1:]:
+        if header_of(path, how) != first:
+            raise DataError(
+                f"{path.name}: its header is not that of {paths[0].name}; all files need the same columns in the same "
+                "order."
+            )
+    sources = [open_csv(path, wanted, how) for path in paths]
 
     def stamp() -> list[Any] | None:
         stamps = [source.stamp() for source in sources]
@@ -208,20 +185,16 @@ def open_files(given: Path | Sequence[Path], wanted: Wanted, how: Csv = PLAIN) -
 
 
 def arrow_schema(name: str, path: Path) -> Any:
-    """Names, types and metadata of a Parquet or Feather file's columns, or folders' names'; None of a CSV file."""
-    kind = _kind(path)
-    if kind == "CSV":
+    """Names, types and metadata of a Parquet file's columns, or folders' names'; None of a CSV file."""
+    if not _is_parquet(path):
         return None
 
     def read() -> Any:
-        if kind == "Parquet":
-            held = import_module("pyarrow.parquet").read_schema(path)
-            more = [pa.field(name, pa.null()) for name in partitions(path) if name not in held.names]
-            return pa.schema([*held, *more], metadata=held.metadata)
-        with pa.ipc.open_file(str(path)) as opened:
-            return opened.schema
+        held = import_module("pyarrow.parquet").read_schema(path)
+        more = [pa.field(name, pa.null()) for name in partitions(path) if name not in held.names]
+        return pa.schema([*held, *more], metadata=held.metadata)
 
-    return quietly(read, DataError(f"{name}: {DAMAGED[kind]}"))
+    return quietly(read, DataError(f"{name}: {DAMAGED}"))
 
 
 def files_of(given: Path | Sequence[Path]) -> Mapping[str, Path]:
@@ -268,14 +241,15 @@ def _natural(name: str) -> tuple[list[tuple[int, str]], str]:
     return [(int(p), "") if i % 2 else (-1, p) for i, p in enumerate(parts)], name
 
 
-def _kind(path: Path) -> str:
+def _is_parquet(path: Path) -> bool:
+    """True of Parquet files, False of CSV files, which may have any ending but those of other kinds."""
     suffix = path.suffix.lower()
     if suffix in _OTHER:
         raise UnsupportedArgumentError(
-            f"{path.name!r} is not a CSV, Parquet or Feather file; read it with pandas and give the DataFrame, or "
-            "convert it. Databases are asked with privreg.sql(query, connection)."
+            f"{path.name!r} is not a CSV or Parquet file; read it with pandas and give the DataFrame, or convert it. "
+            "Databases are asked with privreg.sql(query, connection)."
         )
-    return "Parquet" if suffix in PARQUET else "Feather" if suffix in FEATHER else "CSV"
+    return suffix in PARQUET
 
 
 # --- Dask DataFrames: which files they stand for; their partitions are never asked for rows -------------------
@@ -285,6 +259,7 @@ def paths_of(frame: Any) -> Path | list[Path]:
     """Files of a Dask DataFrame that is what ``read_parquet`` gave, perhaps with fewer columns.
     Raises UnsupportedArgumentError if it is anything else: its rows would have to be made, and sent, to be read.
     """
+    recent("dask")
     node, texts = getattr(frame, "expr", None), list[str]()
     while type(node).__name__ == "Projection":
         node = getattr(node, "frame", None)

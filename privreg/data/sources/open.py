@@ -20,7 +20,7 @@ from privreg.data.columns import check_mapping, column_of
 from privreg.data.sources.arrow import kind_of
 from privreg.data.sources.csv import PLAIN, Csv, check_commas, header_of
 from privreg.data.sources.database import Sql, open_sql
-from privreg.data.sources.files import FEATHER, PARQUET, arrow_schema, files_of, open_files, paths_of
+from privreg.data.sources.files import PARQUET, arrow_schema, files_of, open_files, paths_of
 from privreg.data.sources.source import (
     CHUNK,
     Batch,
@@ -218,9 +218,9 @@ def _check_file(given: Any, how: Csv, columns: Collection[str]) -> list[Any] | N
 
 
 def _holders_of_files(given: Path | Sequence[Path]) -> Iterator[tuple[str, Any]]:
-    """Declarations of Parquet and Feather files; a CSV file carries nothing."""
+    """Declarations of Parquet files; a CSV file carries nothing."""
     for path in [given] if isinstance(given, Path) else given:
-        if path.suffix.lower() in PARQUET | FEATHER or os.path.isdir(path):  # which takes any text
+        if path.suffix.lower() in PARQUET or os.path.isdir(path):  # which takes any text
             for name, file in files_of(path).items():
                 yield name, arrow_schema(name, file)
 

@@ -5,8 +5,6 @@ rows in turn, so that it stands for the whole table; successive runs spread even
 row groups come piece by piece at random, and as many rows as can be held are dealt together, as those of a table are.
 """
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -78,7 +76,7 @@ class Source:
     gathered: bool = False  # whether rows come person by person, everybody once, with their numbers in place of ids
     blocks: tuple[int, ...] = field(repr=False, default=())  # rows of the pieces that files are read by
 
-    def of(self, dataset: Any) -> Source:
+    def of(self, dataset: Any) -> "Source":
         """The source with a name for its people, see `privreg.privacy.accounts.named`."""
         return replace(self, identity=named(self.identity, dataset))
 

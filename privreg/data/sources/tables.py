@@ -1,7 +1,5 @@
 """Rows of tables: arrays, DataFrames, mappings and lists of them; Arrow's, polars' and DuckDB's; streams of Arrow's."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
@@ -14,6 +12,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from privreg.base.optional import recent
 from privreg.data.cells import Taken, coded_texts, plain_vector, taken, unmasked
 from privreg.data.columns import check_mapping, row_labels
 from privreg.data.sources.arrow import streamed
@@ -54,14 +53,16 @@ class Kind(NamedTuple):
     labels: Callable[[Any], Iterable[str]] | None  # Names of columns, unread; None if only reading tells them
     batches: Callable[[Any, list[str]], Iterable[Any]]  # of some columns of it
     # Further arguments of the source of its rows
-    more: Callable[[Kind, Source, Wanted], Source] = lambda kind, source, wanted: source
+    more: "Callable[[Kind, Source, Wanted], Source]" = lambda kind, source, wanted: source
 
 
 def foreign(data: Any) -> Table | None:
     """A table of another library; None of anything else."""
-    known, name = next((kind for names, kind in _KINDS if comes_from(data, *names)), None), type(data).__name__
+    package, known = next(((names[0], kind) for names, kind in _KINDS if comes_from(data, *names)), ("pyarrow", None))
     if known is None and not hasattr(data, "__arrow_c_stream__"):
         return None
+    recent("pyarrow", package)
+    name = type(data).__name__
 
     def stream(data: Any, columns: list[str]) -> Any:
         reader = pa.RecordBatchReader.from_stream(data)
@@ -93,10 +94,6 @@ def _held(kind: Kind, source: Source, wanted: Wanted) -> Source:
     return of_pieces(replace(source, rows=len(data)), pieces, wanted)
 
 
-def _once(kind: Kind, source: Source, wanted: Wanted) -> Source:
-    return replace(source, batches=once(source.batches(0), f"the {kind.called}"), identity=UNKNOWN, repeatable=False)
-
-
 def _scanner(data: Any, columns: list[str], **more: Any) -> Any:
     """Record batches of a dataset or a fragment, of which little is read ahead; row groups are not held whole."""
     how: dict[str, Any] = {"columns": columns, "batch_size": CHUNK, "batch_readahead": 1, **more}
@@ -126,45 +123,46 @@ def _fragments(kind: Kind, source: Source, wanted: Wanted) -> Source:
 
 def _by_position(kind: Kind, source: Source, wanted: Wanted) -> Source:
     """A source whose rows come one after another, dealt among as many as can be held."""
-    dealt = dealt_pieces(lambda: [Piece(None, source.batches)], wanted)
-    return replace(source, dealt=dealt, mixed=held_rows(len(wanted.columns)))
+    data, dealt = source.identity, dealt_pieces(lambda: [Piece(None, source.batches)], wanted)
+    # a relation is known by its accounts now, as no rows are read yet
+    whose = accounts_of(data) if kind.called == "DuckDB relation" else data
+    return replace(source, dealt=dealt, mixed=held_rows(len(wanted.columns)), identity=whose)
 
 
-def _relation(data: Any, columns: list[str]) -> Any:
-    found = data.project(", ".join(quoted(c) for c in columns))
-    return (found.to_arrow_reader if hasattr(found, "to_arrow_reader") else found.fetch_arrow_reader)(CHUNK)
+def _once(kind: Kind, source: Source, wanted: Wanted) -> Source:
+    return replace(source, batches=once(source.batches(0), f"the {kind.called}"), identity=UNKNOWN, repeatable=False)
 
 
-def _lazy(data: Any, columns: list[str]) -> Iterator[Any]:
-    frames = data.select(columns).collect_batches(chunk_size=CHUNK, maintain_order=True, lazy=True)
-    return (batch for frame in frames for batch in frame.to_arrow().to_batches())
-
-
-def _planned(data: Any) -> list[str]:
-    unplanned = DataError("the polars LazyFrame: its query can't be planned; try lazy.head().collect().")
-    return list(quietly(data.collect_schema, unplanned).names())
-
-
-def _selected(data: Any, columns: list[str]) -> list[Any]:
+def _selected(data: Any, columns: list[str]) -> Iterable[Any]:
+    """Record batches of some columns of whatever has `select` or `project`."""
+    if hasattr(data, "project"):
+        found = data.project(", ".join(quoted(c) for c in columns))
+        return (found.to_arrow_reader if hasattr(found, "to_arrow_reader") else found.fetch_arrow_reader)(CHUNK)
     found = data.select(columns)
+    if hasattr(found, "collect_batches"):
+        frames = found.collect_batches(chunk_size=CHUNK, maintain_order=True, lazy=True)
+        return (batch for frame in frames for batch in frame.to_arrow().to_batches())
     held = found.to_arrow() if hasattr(found, "to_arrow") else found
     return list(held.to_batches()) if hasattr(held, "to_batches") else [held]  # pyarrow 18 breaks at tables of tables
 
 
 _names, _columns = attrgetter("schema.names"), attrgetter("columns")
-
-_RELATION: Final = Kind(
-    *("DuckDB relation", _columns, _relation),
-    # known by its accounts now, as no rows are read yet
-    lambda kind, source, wanted: _by_position(kind, replace(source, identity=accounts_of(source.identity)), wanted),
-)
+_UNPLANNED: Final = "the polars LazyFrame: its query can't be planned; try lazy.head().collect()."
 _KINDS: Final = (
     (("pyarrow", "Table", "RecordBatch"), Kind("Arrow table", _names, _selected, _held)),
     (("pyarrow", "RecordBatchReader"), Kind("Arrow reader", _names, lambda data, columns: data, _once)),
     (("pyarrow", "Dataset"), Kind("Arrow dataset", _names, partial(_scanner, fragment_readahead=1), _fragments)),
     (("polars", "DataFrame"), Kind("polars DataFrame", _columns, _selected, _held)),
-    (("polars", "LazyFrame"), Kind("polars LazyFrame", _planned, _lazy, _by_position)),
-    (("duckdb", "DuckDBPyRelation"), _RELATION),
+    (
+        ("polars", "LazyFrame"),
+        Kind(
+            "polars LazyFrame",
+            lambda data: quietly(data.collect_schema, DataError(_UNPLANNED)).names(),
+            _selected,
+            _by_position,
+        ),
+    ),
+    (("duckdb", "DuckDBPyRelation"), Kind("DuckDB relation", _columns, _selected, _by_position)),
 )
 """Kinds by the package and the classes that tables of them are of."""
 

@@ -5,8 +5,6 @@ share are computed once. Knots of splines are public; SciPy's evaluator writes b
 high.
 """
 
-from __future__ import annotations
-
 import ast
 import operator
 from collections.abc import Mapping, Sequence
@@ -176,7 +174,7 @@ class Program:
             values = self._run(public, None, beyond=False)[0]
             self._like = {k: values[k] for k in called}
 
-    def of(self, trees: Sequence[Any]) -> Program:
+    def of(self, trees: Sequence[Any]) -> "Program":
         """Program of other trees, which call no function that this one doesn't."""
         made = copy(self)
         made._nodes, made._numbers = list(self._nodes), dict(self._numbers)

@@ -25,10 +25,10 @@ from privreg.tables import Paragraph, Part, Table, View, cells, marked, noted, p
 from privreg.tables.diagnostics import Diagnostic
 
 
-def limits(estimate: Any, error: Any, alpha: float) -> dict[str, Any]:
-    """Normal confidence limits, by the columns of tables that hold them."""
+def limits(estimate: Any, error: Any, alpha: float, low: Any = -math.inf, high: Any = math.inf) -> dict[str, Any]:
+    """Normal confidence limits within what is possible, by the columns of tables that hold them."""
     half = Normal().critical(interval_level(alpha)) * error
-    return {"conf_low": estimate - half, "conf_high": estimate + half}
+    return {name: np.clip(estimate + side * half, low, high) for name, side in (("conf_low", -1), ("conf_high", 1))}
 
 
 NONE_BELOW: Final = "Noise may make numbers of people negative: they are shown as 0."
@@ -84,6 +84,11 @@ class MeansFit(Labelled):
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(name for term in self.terms for name in term.names))
         object.__setattr__(self, "firsts", places(self.terms))
+
+    @property
+    def ends(self) -> tuple[Array, Array]:
+        """Lowest and highest possible value of each estimate, shapes (p,)."""
+        return self.centres - self.halves, self.centres + self.halves
 
     @property
     def centres(self) -> Array:

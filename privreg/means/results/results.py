@@ -70,19 +70,22 @@ class MeansResults(Results):
     def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
         """Normal confidence intervals of the population's means and frequencies, lower and upper limit: columns 0, 1.
 
+        They end where numbers are no longer possible: a share's at 0 and 1, a mean's at the declared bounds.
         With r = nm/d people asked, the variance is that of the reports as they came: E Var(report)/r of the mechanism,
         (1 − m/d) Var(t)/r of asking m of d items, which LDPTube leaves out, and Var(t)/n of people, which the mean of
         the very people who reported does not need.
         """
-        low, high = limits(self._fit.params, self._errors(), alpha).values()
+        low, high = limits(self._fit.params, self._errors(), alpha, *self._fit.ends).values()
         return pd.DataFrame({0: low, 1: high}, index=self._fit.index)
 
     def tidy(self, *, alpha: float = 0.05) -> pd.DataFrame:
         """Build the one table that every view renders.
 
-        term, estimate, std_error, conf_low, conf_high, reliable (whether no note takes the row back).
+        term, estimate, std_error, conf_low, conf_high (as of :meth:`conf_int`), reliable (whether no note takes the row
+        back).
         """
-        return Frame(self._table(alpha).drop(columns=["statistic", "p_value"]))
+        within = limits(self._fit.params, self._errors(), alpha, *self._fit.ends)
+        return Frame(self._table(alpha).drop(columns=["statistic", "p_value"]).assign(**within))
 
     def by_group(self, *, alpha: float = 0.05) -> pd.DataFrame:
         """Estimates of every public subgroup.
@@ -96,7 +99,8 @@ class MeansResults(Results):
         p, se, estimate = len(f.names), np.sqrt(f.group_variances).ravel(), f.group_params.ravel()
         columns = {"group": np.repeat(list(f.groups), p), "people": np.repeat(list(f.group_people), p)}
         columns |= {"term": np.array(f.names * len(f.groups)), "estimate": estimate, "std_error": se}
-        return Frame(columns | limits(estimate, se, alpha) | {"reliable": f.group_reliable.ravel() & ~np.isnan(se)})
+        columns |= limits(estimate, se, alpha, *(np.tile(end, len(f.groups)) for end in f.ends))
+        return Frame(columns | {"reliable": f.group_reliable.ravel() & ~np.isnan(se)})
 
     def crosstab(self, table: str | None = None) -> Crosstab:
         """Two-way table of the shares of pairs of levels, with margins, standard errors and a test of independence.
@@ -293,10 +297,7 @@ class MeansResults(Results):
         Of a ``Surv()`` the curves are shown, and not the cells that they are made of.
         """
         notes, curves = self._curves()
-        table = self.tidy(alpha=alpha)
-        low, high = (self._fit.centres + side * self._fit.halves for side in (-1.0, 1.0))
-        within = {name: np.clip(table[name], low, high) for name in ("conf_low", "conf_high")}  # a share is from 0 to 1
-        table = table.assign(**within).drop(index=list(self._fit.cells))
+        table = self.tidy(alpha=alpha).drop(index=list(self._fit.cells))
         statement = replace(self.privacy, notes=tuple(dict.fromkeys([*notes, *(n for c in curves for n in c.notes)])))
         reliable = pd.concat([table, *(c.frame(alpha=alpha) for c in curves)])
         said = f"normal limits, within bounds; {100 * (1 - alpha):.6g}% critical value {Normal().critical(alpha):.3f}"

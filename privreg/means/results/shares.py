@@ -75,12 +75,12 @@ class Crosstab(Shares):
         found = Moved(within, self._table, self.cov)
         share, error = found.values.ravel(), found.errors.ravel()
         index = pd.MultiIndex.from_product([part.labels for part in self.term.parts], names=self.term.columns)
-        return Frame({"share": share, "std_error": error, **limits(share, error, alpha)}, index=index)
+        return Frame({"share": share, "std_error": error, **limits(share, error, alpha, 0.0, 1.0)}, index=index)
 
     def conf_int(self, alpha: float = 0.05) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Lower and upper normal limits of every share, each by itself."""
         shares, errors = self._summed()
-        low, high = limits(shares, errors, alpha).values()
+        low, high = limits(shares, errors, alpha, 0.0, 1.0).values()
         return low, high
 
     @property
@@ -138,7 +138,7 @@ class Histogram(Shares):
         """One class a row: low, high (its ends), share, std_error, conf_low, conf_high, density (share over length)."""
         shares, error = self.estimates, np.sqrt(np.diag(self.cov))
         columns = {"low": self.edges[:-1], "high": self.edges[1:], "share": shares, "std_error": error}
-        return Frame(columns | limits(shares, error, alpha) | {"density": shares / np.diff(self.edges)})
+        return Frame(columns | limits(shares, error, alpha, 0.0, 1.0) | {"density": shares / np.diff(self.edges)})
 
     def quantile(self, q: float | Sequence[float] = 0.5, *, alpha: float = 0.05) -> pd.DataFrame:
         """Quantiles by a smooth curve through the cumulated shares of classes: index q; estimate, conf_low, conf_high.

@@ -1,7 +1,5 @@
 """The style of all figures: colours that everybody can distinguish, sizes of a journal's columns, footers."""
 
-from __future__ import annotations
-
 import math
 import re
 import textwrap

@@ -1,7 +1,5 @@
 """Predictions with their uncertainty: of a mean, and of the probabilities of several classes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -56,7 +54,7 @@ def predicted(self: Any, exog: Any, which: str) -> pd.Series | pd.DataFrame:
     return pd.Series(family.inverse_link(x @ fit.params + offset), index=index)
 
 
-def get_prediction(self: Any, exog: Any = None, *, method: str | None = None) -> Prediction | HazardPrediction:
+def get_prediction(self: Any, exog: Any = None, *, method: str | None = None) -> "Prediction | HazardPrediction":
     """Predictions with standard errors and confidence intervals of the mean.
 
     A Prediction: predicted_mean, se_mean, conf_int(alpha), summary_frame(alpha), notes (which take limits back); "mean"

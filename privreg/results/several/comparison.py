@@ -1,7 +1,5 @@
 """Several results side by side, what they cost together, and what one has beside another."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,7 +31,7 @@ def compare(
     alpha: float = 0.05,
     exponentiate: bool = False,
     digits: int | None = None,
-) -> Comparison:
+) -> "Comparison":
     """Put results side by side, with the budget they use up together.
 
     ``compare(res1, res2)`` is ``compare([res1, res2])``; `names`, or the keys of a mapping, are by default "(1)",

@@ -1,7 +1,5 @@
 """Estimates of fits to different people: pooled term by term, with how much fits differ, or drawn towards another."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -195,7 +193,7 @@ def meta_analysis(
     random: bool = True,
     method: str = "reml",
     test: str = "hartung_knapp",
-) -> MetaAnalysis:
+) -> "MetaAnalysis":
     """Pool the estimates of fits to different people, such as silos, years or countries.
 
     A result without standard errors is an InferenceError; fewer than two, one that is given twice, other models, or
@@ -428,7 +426,7 @@ class MetaAnalysis(View):
 
 
 @known_arguments
-def shrink(results: Any, *, names: Sequence[str] | None = None, terms: str | Sequence[str] | None = None) -> Shrunken:
+def shrink(results: Any, *, names: Sequence[str] | None = None, terms: str | Sequence[str] | None = None) -> "Shrunken":
     """Draw the coefficients of fits to different people towards their common mean, the noisier the more.
 
     Takes what :func:`privreg.meta_analysis` does, of three fits or more; all terms that three fits have by default.
