@@ -39,7 +39,7 @@ NOTHING: Final = Batch(0, np.zeros(0, dtype=np.int64))
 
 
 class Design(NamedTuple):
-    """Rule by which rounds follow from each other: functions of a public plan, and of progress that published sums made."""
+    """Rule by which rounds follow from each other: functions of a public plan and of progress by published sums."""
 
     begin: Callable[[Any], Any]  # Progress before the first report, of a plan
     asks: Callable[[Any, Any], Ask]  # Question that is asked next, of a plan and progress
