@@ -1,4 +1,4 @@
-"""Public states and sums of reports, which cross the wall in a fit by rounds."""
+"""Public states, which cross the wall in a fit by rounds."""
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -26,11 +26,3 @@ class State(NamedTuple):
     thresholds: "Array"  # Thresholds, in rounds on location, of columns whose scale nobody declared; shape (groups, m)
     # Largest ‖z‖ that declarations allow, by which all scores are divided; 0 if each is by its row's own ‖z‖
     longest: float = 0.0
-
-
-class Reports(NamedTuple):
-    """Reports of one round, summed: by parts in order and by groups."""
-
-    weight: "Array"  # Records, or weights of those with smaller budgets, summed; shape (parts, groups)
-    total: "Array"  # shape (parts, groups, numbers)
-    people: int  # Records that were asked, whatever their weights
