@@ -296,7 +296,7 @@ class Estimated(NamedTuple):
         return [part for part in self.parts if part.round.state.role == "main"]
 
 
-def longest(extremes: Sequence[Extreme], rows: Array) -> float:
+def longest_row(extremes: Sequence[Extreme], rows: Array) -> float:
     """B = sup ‖W x‖, W = `rows`, shape (d, d), for equation (45) of docs/estimator.md; 0 without `extremes`.
 
     Exact up to `MOST` combinations; beyond, the farthest of the rest are added. Between two values of a curve a row

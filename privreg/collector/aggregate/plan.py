@@ -16,7 +16,7 @@ from privreg.base.arrays import Array, Flags
 from privreg.collector.covariates.moments import LARGE, SMALL
 from privreg.collector.covariates.whitening import FARTHEST
 from privreg.collector.estimation.coordinates import SHARP
-from privreg.collector.plan import Extreme, longest
+from privreg.collector.plan import Extreme, longest_row
 from privreg.families.family import Family, score_rules
 from privreg.families.hazards import BEYOND, USUAL
 from privreg.families.hazards import longest as followed_until
@@ -235,7 +235,7 @@ class Plan(NamedTuple):
             sd = np.where(self.dummies, 0.5, 0.5 * (self.highs - self.lows) / math.sqrt(3.0))
             rows = np.diag(1.0 / np.maximum(sd, 1e-12))
             rows[0, 0], rows[1:, 0] = 1.0, -(np.diag(rows) * 0.5 * (self.lows + self.highs))[1:]
-            return longest(self.extremes, rows)
+            return longest_row(self.extremes, rows)
         adders = self.noise.alone * max(len(self.noise.silos), 1)
         noise = self.delta2 * adders / (self.mu**2 * self.rules.shares[0] * self.square * self.rows)
         noise *= 1.0 + self.most**2
