@@ -173,7 +173,7 @@ def _correlations(given: Mapping[Names, object], moments: Mapping[str, Pair]) ->
         said = f"moments[{a!r}, {b!r}]"
         if unknown := [name for name in (a, b) if name not in moments]:
             raise SchemaError(
-                f"{said} is the correlation of {unknown[0]!r}, which has no moments; give moments={{{unknown[0]!r}: (mean, sd)}}."
+                f"{said} is of {unknown[0]!r}, which has no moments; give moments={{{unknown[0]!r}: (mean, sd)}}."
             )
         if a == b or (a, b) in out:
             raise SchemaError(f"{said} is given twice, or of a column with itself; name two columns, or keep one.")

@@ -460,7 +460,10 @@ def test_correlations_are_kept_once_in_alphabetical_order():
 
 
 WRONG = {
-    "unknown": ({("a", "x"): 0.5}, ["moments['a', 'x']", "of 'x', which has no moments", "moments={'x': (mean, sd)}"]),
+    "unknown": (
+        {("a", "x"): 0.5},
+        ["moments['a', 'x']", "is of 'x', which has no moments", "moments={'x': (mean, sd)}"],
+    ),
     "itself": ({("a", "a"): 0.5}, ["moments['a', 'a']", "with itself", "name two columns"]),
     "twice": ({("a", "b"): 0.5, ("b", "a"): 0.5}, ["moments['a', 'b'] is given twice", "keep one"]),
     "one": ({("a", "b"): 1}, ["moments['a', 'b'] is 1", "above -1 and below 1"]),

@@ -133,7 +133,7 @@ def _once(kind: Kind, source: Source, wanted: Wanted) -> Source:
     return replace(source, batches=once(source.batches(0), f"the {kind.called}"), identity=UNKNOWN, repeatable=False)
 
 
-def _selected(data: Any, columns: list[str]) -> Iterable[Any]:
+def _selected(data: Any, columns: list[str]) -> Any:
     """Record batches of some columns of whatever has `select` or `project`."""
     if hasattr(data, "project"):
         found = data.project(", ".join(quoted(c) for c in columns))
