@@ -5,10 +5,11 @@
 A cell is a trust model with a budget μ, a number of records, K levels and a design. Covariates are x uniform on [−1,
 1], z normal of sd 0.6 clipped at ±2, and g, 1 for 30% and else 0; P(y > k) = 1/(1 + exp(κ_k − η)) with η = 1.2 x − 0.8
 z + 0.5 g ("usual"), cut points even on [−1.5, 1.5]. "rare": the cut points are moved by 2.5, so that the highest level
-has one record in 30 or so; "few": by 3, one in 50. "other": odds are not proportional, the slope of x falls from 1.8 at
-the first cut point to 0.6 at the last, of which estimates are compared with the coefficients that a fit's equation has
-on 400,000 other records (`estimand`), that is without noise. With these coefficients "usual", "rare" and "few" are
-compared as they are.
+has one record in 30 or so; "few": by 3, one in 50. "wide": by 3.8 and slopes are 2.3 times as large, so that linear
+predictors have a sd of 2 and the highest level one record in 30. "other": odds are not proportional, the slope of x
+falls from 1.8 at the first cut point to 0.6 at the last, of which estimates are compared with the coefficients that a
+fit's equation has on 400,000 other records (`estimand`), that is without noise. Estimates of all but "other" are
+compared with the coefficients that records are drawn with.
 
 Columns of `results/ordered.csv`, one line a cell: replications; coverage, the share of intervals that hold their
 coefficient or cut point, in %, pooled; low_999, the share that exact intervals reach in 99.9% of such studies if
@@ -49,13 +50,15 @@ CELLS = {
 }
 CELLS |= {f"two_collectors-1-{n}-3-few": ("two_collectors", 1.0, n, 3, "few") for n in (2_000, 3_000, 5_000, 20_000)}
 CELLS |= {f"central-1-{n}-3-few": ("central", 1.0, n, 3, "few") for n in (2_000, 5_000, 20_000)}
-MOVED = {"rare": 2.5, "few": 3.0}  # Cut points, by design
+CELLS |= {f"{t}-1-{n}-3-wide": (t, 1.0, n, 3, "wide") for t in ("two_collectors", "central") for n in (5_000, 20_000)}
+MOVED = {"rare": 2.5, "few": 3.0, "wide": 3.8}  # Cut points, by design
+STEEPER = {"wide": 2.3}  # Factor of slopes, by design
 
 
 def truth(name: str) -> np.ndarray:
     """Slopes, then cut points, under which responses are drawn."""
     _, _, _, levels, design = CELLS[name]
-    return np.append(SLOPES, np.linspace(-1.5, 1.5, levels - 1) + MOVED.get(design, 0.0))
+    return np.append(SLOPES * STEEPER.get(design, 1.0), np.linspace(-1.5, 1.5, levels - 1) + MOVED.get(design, 0.0))
 
 
 def people(name: str, n: int, rng: np.random.Generator) -> pd.DataFrame:
@@ -63,7 +66,7 @@ def people(name: str, n: int, rng: np.random.Generator) -> pd.DataFrame:
     _, _, _, levels, design = CELLS[name]
     x, z = rng.uniform(-1, 1, n), rng.normal(0, 0.6, n).clip(-2, 2)
     g = (rng.uniform(size=n) < 0.3).astype(int)
-    eta = np.repeat((np.array([g, x, z]).T @ SLOPES)[:, None], levels - 1, axis=1)
+    eta = np.repeat((np.array([g, x, z]).T @ truth(name)[:3])[:, None], levels - 1, axis=1)
     if design == "other":
         eta += x[:, None] * np.linspace(0.6, -0.6, levels - 1)
     above = 1.0 / (1.0 + np.exp(truth(name)[3:] - eta))
@@ -124,8 +127,8 @@ def row(name: str, reps: int, runs: Runs) -> dict[str, object]:
         "bias": round(float(np.sqrt(np.mean(((params.mean(axis=0) - at) / sd) ** 2))), 2),
         "error_ratio": round(float(np.mean(sd / errors.mean(axis=0))), 2),
         "noted": round(float((~fine).any(axis=1).mean()), 2),
-        "last": round(float(fine[:, -1].mean()), 3) if CELLS[name][4] == "few" else np.nan,
-        "missed": round(float((fine & ~held)[:, -1].mean()), 3) if CELLS[name][4] == "few" else np.nan,
+        "last": round(float(fine[:, -1].mean()), 3) if CELLS[name][4] in {"few", "wide"} else np.nan,
+        "missed": round(float((fine & ~held)[:, -1].mean()), 3) if CELLS[name][4] in {"few", "wide"} else np.nan,
         "crossed": round(float((np.diff(params[:, 3:], axis=1) <= 0.0).any(axis=1).mean()), 3),
         "failed": round(1.0 - len(held_of) / reps, 3),
     }

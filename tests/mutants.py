@@ -261,8 +261,8 @@ MUTANTS = (
     Mutant(
         "an early round of two collectors is stored before its noise",
         TWO,
-        "            if self.at + self._held:\n                raise StreamError(",
-        "            if False:\n                raise StreamError(",
+        "        if close and self.at + self._held:\n            raise StreamError(",
+        "        if False:\n            raise StreamError(",
         (f"{TWO_DOOR}::test_an_open_early_round_has_no_results_and_is_never_stored",),
     ),
     Mutant(
@@ -735,8 +735,8 @@ MUTANTS = (
     Mutant(
         "late reports noised twice",
         FIELD,
-        "Reports(self.weight[k], self.total[k], 0)",
-        'Reports(self.weight[k], self.total[k] + np.sqrt(self.weight[k])[..., None] * self.plan.sd("main"), 0)',
+        "design.Batch(0, self.total[k], self.weight[k])",
+        'design.Batch(0, self.total[k] + np.sqrt(self.weight[k])[..., None] * self.plan.sd("main"), self.weight[k])',
         (f"{LATE}::test_what_came_late_is_summed_as_it_was_noised",),
     ),
     Mutant(
@@ -872,22 +872,22 @@ MUTANTS = (
     Mutant(
         "open pieces are told",
         ENGINE,
-        "return Reports(self.weight.copy(), self.total.copy(), self.begun)",
-        "return Reports(self.weight.copy(), self.total + self.raw.sum[..., None, :, :] * STEP, self.begun)",
+        "return Batch(self.begun, self.total.copy(), self.weight.copy())",
+        "return Batch(self.begun, self.total + self.raw.sum[..., None, :, :] * STEP, self.weight.copy())",
         (f"{ROUNDS}::test_no_sum_without_noise_is_kept",),
     ),
     Mutant(
         "open pieces are forgotten",
         ENGINE,
-        "        if close:\n            self.close()\n        rounds =",
-        "        rounds =",
+        "        if close:\n            self.close()\n        out =",
+        "        out =",
         (f"{ROUNDS}::test_a_fit_that_is_kept_goes_on_to_the_same_bits",),
     ),
     Mutant(
         "results without open pieces",
         ENGINE,
-        "        self.close()\n        return collector.with_present(",
-        "        return collector.with_present(",
+        "        self.close()\n        came, some =",
+        "        came, some =",
         (f"{ROUNDS}::test_results_hold_what_is_open",),
     ),
     Mutant(
@@ -2314,7 +2314,7 @@ MUTANTS = (
     Mutant(
         "an analyst believes any state",
         "packages/field/privreg_field/study/reading/study.py",
-        "if not messages.follows(state, chains.present_ask(self._engine, self._chain), k, before):",
+        "if not messages.follows(state, chains.present_ask(self._chain), k, before):",
         "if not payload:",
         ("tests/service/test_connect.py::test_what_does_not_bear_out_is_refused",),
     ),

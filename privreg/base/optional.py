@@ -5,19 +5,14 @@ returns an exit status and whose `about` is a line of help; of "names" each is w
 of studies in the field are in `packages/field`.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from privreg.errors import MissingExtraError
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 FIELD: Final = {
     "verbs": ("collector", "respond", "results", "serve", "silo", "study", "swarm", "tokens"),
@@ -58,7 +53,7 @@ def need(module: str, extra: str, what: str, of: str = ".") -> Any:
 
 
 @cache
-def added(group: str) -> dict[str, EntryPoint]:
+def added(group: str) -> dict[str, Any]:
     """Entry points of a group, "verbs" or "names", that installed distributions add, by name."""
     from importlib.metadata import entry_points  # as long as importing privreg itself
 

@@ -1,21 +1,16 @@
 """Reading of command lines: declarations, budgets, families, people. Needs the standard library only."""
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from privreg.errors import BudgetError, OptionError, SchemaError, choose
 from privreg.options.spelling import quoted
 from privreg.options.table import BUDGET, accepted, find, of_verb
 from privreg.options.unknown import TIMES
-
-if TYPE_CHECKING:
-    from privreg.data.sources.csv import Csv
 
 _FILES: Final = (".csv", ".parquet", ".pq", ".feather", ".arrow", ".ipc", ".gz", ".bz2", ".xz", ".zip", ".tsv")
 
@@ -30,7 +25,7 @@ def check_order(a: argparse.Namespace) -> None:
     raise OptionError(f"the formula comes first and the data second: privreg {a.verb} {quoted(path)} {quoted(formula)}")
 
 
-def csv_of(a: argparse.Namespace, path: str) -> str | Csv:
+def csv_of(a: argparse.Namespace, path: str) -> Any:
     """The file, as a CSV file if anything is said of how it is written; a tab may be written as a word."""
     from privreg.data.sources.csv import csv
 

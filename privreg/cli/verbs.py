@@ -1,7 +1,5 @@
 """The verbs of the command line: each reads its options, runs, writes results, and returns the exit status."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import math
@@ -11,16 +9,12 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from privreg.base.version import __version__
 from privreg.cli.values import budget, check_order, csv_of, family, floats, given, single
 from privreg.errors import OptionError, PrivregError, choose, quietly
 from privreg.options.spelling import in_shell, quoted
-
-if TYPE_CHECKING:
-    from privreg.planning.plan import StudyPlan
-    from privreg.tables import View
 
 # --- results as they are printed and written ---------------------------------------------------------------------
 
@@ -327,7 +321,7 @@ def plan(a: argparse.Namespace) -> int:
     options |= budget(a, needed=False)
     found = planning.plan(a.formula, family=FAMILIES[name](**constants), alpha=alpha_of(a), **options)
 
-    def shown(view: View) -> str:
+    def shown(view: Any) -> str:
         return as_text(respelt(view._layout(), partial(in_shell, verb="plan")))
 
     print(shown(found))
@@ -375,7 +369,7 @@ def _public(option: str, path: str) -> Any:
     return quietly(lambda: kinds[Path(path).suffix.lower()](path), broken)
 
 
-def _grid(found: StudyPlan, a: argparse.Namespace) -> str:
+def _grid(found: Any, a: argparse.Namespace) -> str:
     """Mean widths over people and budgets."""
     import pandas as pd
 

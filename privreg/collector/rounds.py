@@ -1,6 +1,6 @@
-"""The collector of a fit by rounds: states out, sums of reports in. Functions on values; nothing here sees a row.
+"""The design of local reports, `lean`: states out, sums of reports in. Functions on values; nothing here sees a row.
 
-`begin` is the progress before anybody has reported, `advance` adds one round's reports and publishes the next state;
+`begin` is the progress before anybody has reported, `advance` adds one round's reports and makes the next state;
 `estimate.estimate` computes the coefficients from all reports.
 
 Reports of bounded residuals show the curvature near their state: one or two c away it is another one. With a response
@@ -17,6 +17,7 @@ from scipy.special import ndtri
 from privreg.base.arrays import Array
 from privreg.collector.covariates import moments, whitening
 from privreg.collector.covariates.moments import Clamped, Scatter
+from privreg.collector.design import Ask, Batch, Design
 from privreg.collector.estimation import combination, coordinates, curvature, reference
 from privreg.collector.estimation.combination import carry_rounds, observed
 from privreg.collector.estimation.coordinates import placed, reference_model
@@ -27,7 +28,8 @@ from privreg.collector.levels import SURE
 from privreg.collector.plan import SAMPLED, Carried, Plan, Progress, ScoreRound
 from privreg.families.scores import REACH
 from privreg.options.running import one_thread
-from privreg.protocol.rounds import Reports, State
+from privreg.protocol.rounds import State
+from privreg.protocol.schedule import ENDLESS
 
 ENOUGH: Final = 0.7  # Part of the reports of the largest round that is enough to go by
 OFFSET: Final = 0.35  # Length of offsets in units of c with few records in main rounds; of more it falls, by (18)
@@ -60,9 +62,20 @@ def begin(plan: Plan) -> Progress:
     return _next(plan, *placed(plan, progress, state))  # nothing is to be learned of covariates
 
 
+def asks(plan: Plan, progress: Progress) -> Ask:
+    """Question that is asked next; the last round stays open."""
+    people = plan.people(progress)
+    return Ask(progress.state, len(progress.state.offsets), None if people == ENDLESS else people)
+
+
 @one_thread()
-def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
-    """Progress with one round added, whose reports answered `progress.state`, and with the state of the next."""
+def advance(plan: Plan, progress: Progress, reports: Batch | None) -> Progress:
+    """Progress with one round added, whose reports answered `progress.state`, and with the state of the next.
+
+    A round whose reports are lost, None, is asked again.
+    """
+    if reports is None:
+        return progress
     role, people, total = progress.state.role, float(reports.weight.sum()), reports.total.sum(axis=(0, 1))
     match role:
         case "location":
@@ -126,7 +139,7 @@ def _moments(plan: Plan, progress: Progress, total: Array, people: float) -> Sca
     )
 
 
-def scored(plan: Plan, progress: Progress, reports: Reports) -> Progress:
+def scored(plan: Plan, progress: Progress, reports: Batch) -> Progress:
     """Progress with the sums of a round of scores added."""
     state, weight, total, number = progress.state, reports.weight, reports.total, None
     if state.kappa > 0.0:
@@ -135,14 +148,14 @@ def scored(plan: Plan, progress: Progress, reports: Reports) -> Progress:
     return progress._replace(scored=(*progress.scored, one))
 
 
-def with_present(plan: Plan, progress: Progress, reports: Reports) -> Progress:
+def with_present(plan: Plan, progress: Progress, reports: Batch) -> Progress:
     """Progress with the reports of the present round so far; the round goes on."""
     if progress.state.role not in {"pilot", "main"} or not reports.weight.any():
         return progress
     return scored(plan, progress, reports)
 
 
-def late(progress: Progress, number: int, reports: Reports) -> Progress:
+def late(progress: Progress, number: int, reports: Batch) -> Progress:
     """Progress with reports added that came after their round was over: they count with the state that they answered.
 
     `number` is that of the state, in a round of scores or on clamping; people of `reports` are those who were not
@@ -364,3 +377,7 @@ def lengthened(plan: Plan, progress: Progress, step: Array, unit: float, gain: f
             again = gone / gain * (2.0 if same > 0.0 else 0.5)
             return np.asarray(step * (max(most, min(again, most * 2.0 ** (left - 1))) / length))
     return np.asarray(step * min(1.0, most / max(length, 1e-300)))
+
+
+lean: Final = Design(begin, asks, advance, with_present, estimate)
+"""Sums of local reports of scores alone, by groups whose states differ a little: curvature is learned from these."""

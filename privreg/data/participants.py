@@ -70,6 +70,10 @@ class Participants:
         column = _column(spent, mu_column, f"a column of personal budgets ({spent}='my_budget', {ceiling}=1.0)")
         if column is None and mu_max is not None:
             raise BudgetError(f"{ceiling}={shown(mu_max)} is for a column of personal budgets; give {spent}= too.")
+        if column is not None and mu_max is None and column.replace(".", "", 1).isdecimal():
+            raise BudgetError(
+                f"{spent} must be a number, and {column!r} is text; write it without quotes: {spent}=1.0."
+            )
         if column is not None and (most is None or not 0 < most < np.inf):
             raise BudgetError(
                 f"{spent}={column!r} names a column of personal budgets, and {ceiling}={shown(mu_max)} is no public "

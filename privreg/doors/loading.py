@@ -85,7 +85,10 @@ def _rebuild(path: Path, document: dict[str, Any], arrays: dict[str, Any], desig
         return CentralResults(restored(document, arrays, design, of_descent(dict(document["family"]))))
     family = from_json(document["family"])
     if document["kind"] == "results":
-        return PrivateResults(restored(document, arrays, design, family))
+        held = restored(document, arrays, design, family)
+        if held.equation is not None and held.equation.people is not None:
+            Participants.from_json(held.equation.people)  # which estimand() reads later
+        return PrivateResults(held)
     options = dict(document["options"])
     model = PrivateOnlineRegression.__new__(PrivateOnlineRegression)
     rows, people = options.pop("rows"), Participants.from_json(document["people"])

@@ -1,7 +1,5 @@
 """The front door: a frozen description of what to fit, from a formula or from arrays, to be planned and fitted here."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -138,7 +136,7 @@ class PrivateOnlineRegression(Described):
         allow_leak: Any = (),
         trust: str = "local",
         **unknown: Never,
-    ) -> PrivateOnlineRegression:
+    ) -> "PrivateOnlineRegression":
         """Describe a model by a formula.
 
         Parameters

@@ -3,16 +3,15 @@
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privreg.audit import reports
 from privreg.audit.reports import INSIDE
-from privreg.base.arrays import Array, Flags, Ints
+from privreg.base.arrays import Array, Flags
 from privreg.collector.aggregate import chain, report
-from privreg.collector.aggregate.chain import Chain
 from privreg.collector.aggregate.classes import against_first
 from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.lengths import AGAIN, means, share
@@ -32,7 +31,7 @@ from privreg.families.hazards import INTERVAL
 from privreg.families.measures import Measure
 from privreg.families.scores import Gauge
 from privreg.fits.notes import Findings, Shares, clamping_words, filled_note, harmed, listed, notes
-from privreg.fits.outcome import FitOutcome, outside_of, refuse_overflow
+from privreg.fits.outcome import FitOutcome, Held, outside_of, refuse_overflow
 from privreg.fits.plan import corners_of, extremes_of, limits_of_offset, order_of, to_user
 from privreg.fits.settings import Settings
 from privreg.formula.spec import ModelSpec
@@ -172,41 +171,22 @@ def lines_of_sums(plan: Plan, *, private: bool) -> list[tuple[Any, ...]]:
     ]
 
 
-class HeldSums(NamedTuple):
-    """A fit by sums so far: public values, whoever played or ran the rounds."""
-
-    plan: Plan
-    chain: Chain
-    reported: int  # People of all batches, the open one too
-    clustered: Ints | None = None  # People by cluster, where these are public
-
-    @property
-    def history(self) -> tuple[Progress, ...]:
-        """Progress before each batch, of which the last is open."""
-        return self.chain.history
-
-    @property
-    def people(self) -> tuple[int, ...]:
-        """People of each closed batch."""
-        return tuple(batch.people for batch in self.chain.batches)
-
-
-def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[np.intp]) -> FitOutcome:
+def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.intp]) -> FitOutcome:
     """Outcome of a fit by sums; `order`, shape (p,), is that of columns inside, as `plan_of` gives it.
     Raises InferenceError before the main round has had a batch.
     """
-    plan, progress, units = held.plan, held.history[-1], spec.units
+    plan, progress, units = held.plan, held.progress, spec.units
     main = [s for s in progress.seen if s.state.role == "main"]
-    found = estimate(plan, progress) if main else None
+    found: Estimated | None = held.found if main else None
     if found is None:
         raise InferenceError(
-            f"early rounds of up to {min(plan.early, plan.rows):,} records give a start, and {held.reported:,} "
+            f"early rounds of up to {min(plan.early, plan.rows):,} records give a start, and {held.people:,} "
             f"of {plan.rows:,} have reported; estimates begin after them."
         )
     refuse_overflow(found.theta)
-    again = plan.noise.again
-    scored = [k for k, p in enumerate(held.history) if p.seen and not p.gauged]
-    made = [(k, found if held.history[k] is progress else estimate(plan, held.history[k])) for k in scored]
+    again, history, counts = plan.noise.again, held.chain.history, [b.people for b in held.chain.batches]
+    scored = [k for k, p in enumerate(history) if p.seen and not p.gauged]
+    made = [(k, found if history[k] is progress else estimate(plan, history[k])) for k in scored]
     trail = [(k, one) for k, one in made if one is not None]
 
     carry = to_user(spec, order)
@@ -218,9 +198,9 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         root = carry @ one.back @ one.root
         return np.asarray(root @ root.T)
 
-    roles = [p.state.role for p in held.history]
-    people = np.cumsum(held.people)
-    counted = np.cumsum([n * (role in SCORED) for role, n in zip(roles, held.people, strict=False)])
+    roles = [p.state.role for p in history]
+    people = np.cumsum(counts)
+    counted = np.cumsum([n * (role in SCORED) for role, n in zip(roles, counts, strict=False)])
     points = trail  # of a trajectory: of rows that answer again there is the last one
     if again:
         people, counted, points = np.full_like(people, plan.rows), np.full_like(counted, plan.rows), trail[-1:]
@@ -243,7 +223,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
     sure = not all(any(s.rows is None or j in s.rows for s in said) for j in range(len(params)))
     extra = _extra(plan, progress, found, units.y_scale, sure=sure or not plan.rules.scoring.censored)
     rounds, there, before = list[RoundHeld](), dict(trail), None  # Batches, and moves in standard errors
-    for k, (role, n) in enumerate(zip(roles, held.people, strict=False)):
+    for k, (role, n) in enumerate(zip(roles, counts, strict=False)):
         after = outside(there[k + 1]) if k + 1 in there else None
         far = math.nan if after is None or before is None else float(np.max(np.abs(after - before) / errors))
         rounds.append(RoundHeld(k + 1, SHOWN.get(role, role), n, float(n), far))
@@ -252,13 +232,13 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
     if groups:
         clusters, of_these = methods.of_clusters(held.clustered, groups, lanes=False)
         more += of_these
-    counts = [np.array(s.counts) for s in main if not s.group]  # groups of clusters are one round
-    counts += [np.sum([s.counts for s in main if s.group], axis=0)] * any(s.group for s in main)
-    missing = np.sum([one == 0 for one in counts], axis=0) if spec.silos else np.zeros(0)
+    came = [np.array(s.counts) for s in main if not s.group]  # groups of clusters are one round
+    came += [np.sum([s.counts for s in main if s.group], axis=0)] * any(s.group for s in main)
+    missing = np.sum([one == 0 for one in came], axis=0) if spec.silos else np.zeros(0)
     if left := ", ".join(f"{name} {n}" for name, n in zip(spec.silos, missing, strict=True) if n):
-        more += (note("dropped", silos=left, rounds=len(counts)),)
+        more += (note("dropped", silos=left, rounds=len(came)),)
     return FitOutcome(
-        nobs=held.reported,
+        nobs=held.people,
         params=params,
         last=params,
         estimates=tuple(estimates) if settings.methods else (),
@@ -283,10 +263,10 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
 
 
 def _words(
-    held: HeldSums, spec: ModelSpec, settings: Settings, found: Estimated, extra: tuple[Measure, ...]
+    held: Held, spec: ModelSpec, settings: Settings, found: Estimated, extra: tuple[Measure, ...]
 ) -> dict[str, Any]:
     """Entries of an outcome in words: family and target, rounds and their cost, score weights, silos."""
-    plan, progress, rules, again = held.plan, held.history[-1], held.plan.rules, held.plan.noise.again
+    plan, progress, rules, again = held.plan, held.progress, held.plan.rules, held.plan.noise.again
     unit, text, silos = spec.units.y_scale, settings.score_text, len(plan.noise.silos)
     groups = max(sum(s.group for s in progress.seen), 1)  # Sums of the last round: one, or one for each of clusters
     name, comma, rest = text.partition(", learned")
@@ -302,16 +282,17 @@ def _words(
     target = spec.family.target(rules.ratio, learned=False)  # It hardly depends on the scale that was found
     target = target.replace("a public number", f"{progress.state.most:.3g}") if plan.followed else target
     parts = dict[str, float]()
-    for p, people in zip(held.history, held.people, strict=False):
+    batches = held.chain.batches
+    for p, batch in zip(held.chain.history, batches, strict=False):
         words = EARLY.get(p.state.role, "scores" if p.state.role == "main" else p.state.role)
-        cost = (p.state.mu / plan.mu) ** 2 / (groups if p.last else 1) if again else float(people)
+        cost = (p.state.mu / plan.mu) ** 2 / (groups if p.last else 1) if again else float(batch.people)
         parts[words] = parts.get(words, 0.0) + cost * (again or p.state.role in EARLY)
     if again:  # of clusters groups have a sum each in the last round
-        rounds, holders = len(held.people) - groups + 1, f"{silos} silos" if silos else "a curator"
+        rounds, holders = len(batches) - groups + 1, f"{silos} silos" if silos else "a curator"
         tuning = f"{holders}: {rounds} rounds, each of all records"
         spending = f"of mu² {', '.join(f'{100.0 * share:.2g}% for {words}' for words, share in parts.items())}"
     else:
-        tuning = f"two collectors: {len(held.people)} rounds; {held.people[-1]:,} records in the main round"
+        tuning = f"two collectors: {len(batches)} rounds; {batches[-1].people:,} records in the main round"
         early = [f"{people:,.0f} records for {words}" for words, people in parts.items() if people]
         spending = f"{', '.join(early)}; each person in one round, no extra budget"
     weighing = settings.how.weighing
@@ -371,12 +352,12 @@ def silo_words(noise: Noise, names: tuple[str, ...]) -> str:
     return f"{each}; a record weighs {low:.2f} to {high:.2f}, by its silo's size, in estimates of what silos differ in"
 
 
-def _findings(held: HeldSums, spec: ModelSpec, found: Estimated, order: NDArray[np.intp], ratios: Array) -> Findings:
+def _findings(held: Held, spec: ModelSpec, found: Estimated, order: NDArray[np.intp], ratios: Array) -> Findings:
     """Findings for the notes: numbers of records, shares of usable and clamped ones, rare levels, curvature."""
-    plan, checked, d = held.plan, held.history[-1].checked, held.plan.d
+    plan, checked, d = held.plan, held.progress.checked, held.plan.d
     none = Findings(
         have=True,
-        people=held.reported,
+        people=held.people,
         rows=plan.rows,
         constant=True,
         sent="counted for nothing",
@@ -384,7 +365,7 @@ def _findings(held: HeldSums, spec: ModelSpec, found: Estimated, order: NDArray[
         shares=np.full(d, np.nan),
         tied=np.zeros(d, dtype=np.bool_),
         measures=plan.measured > 0,
-        measuring=bool(held.history[-1].gauged),
+        measuring=bool(held.progress.gauged),
     )
     if checked is None:
         return none
@@ -515,10 +496,10 @@ def _equation(plan: Plan, found: Estimated, order: NDArray[np.intp], spec: Model
     )
 
 
-def _mechanics(held: HeldSums) -> tuple[dict[str, Any], ...]:
+def _mechanics(held: Held) -> tuple[dict[str, Any], ...]:
     """Inputs for an audit of each role's sums: reports of rows that are far from each other, and the noise."""
     plan, out, had = held.plan, list[dict[str, Any]](), set[tuple[str, Any]]()
-    for p in held.history[:-1]:
+    for p in held.chain.history[:-1]:
         of_role = steps(plan, p.state)
         one = (
             p.state.role,

@@ -1,22 +1,23 @@
 """Outcome of a fit, from its reports so far, and the results that a statistician is handed. Reports only."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privreg.base.arrays import Array, Ints
-from privreg.collector.plan import SAMPLED, Plan, Progress
+from privreg.collector.design import NOTHING, Batch, Chain
+from privreg.collector.plan import SAMPLED
 from privreg.errors import InferenceError
 from privreg.families.measures import Measure
 from privreg.fits.settings import Settings
 from privreg.formula.spec import CLAMPING, ModelSpec
 from privreg.formula.units import Units
 from privreg.privacy.ledger import Release, within
-from privreg.protocol.rounds import Reports
 from privreg.results import statement as words
 from privreg.results.data import Fitted, ResultData
 from privreg.results.results import PrivateResults
@@ -27,39 +28,44 @@ from privreg.tables.diagnostics import Diagnostic, doubt, note
 
 @dataclass(frozen=True)
 class Held:
-    """Reports of a fit by rounds so far, and the collector's progress: the input of estimates, tables and notes.
+    """Public values of a fit so far: the input of estimates, tables and notes. Nothing in it is a row.
 
-    A simulation, the workers of a cluster and a study with people's own devices fill it alike. Nothing in it is a row.
-    `progress` includes the reports of the present round. `reports` are those of every round that has asked anybody, by
-    its number, and of the present one; their `people` are those asked. `came` are numbers of reports received, by
-    round, the present one last; `unusable` is True if records may send noise only, `personal` if they have personal
-    budgets. The first `shuffled` records are known to have come in random order, infinitely many if all have;
-    `clustered`, shape (clusters,), are people by cluster, if these are public.
+    A simulation, the workers of a cluster and a study with people's own devices or silos fill it alike: `people` are
+    the records whose report has come, `open` the reports of the present batch so far, where they count at once. `came`
+    are, of local reports, numbers of those received, by round, the present one last; `unusable` is True if records may
+    send noise only, `personal` if they have personal budgets. The first `shuffled` records are known to have come in
+    random order, infinitely many if all have; `clustered`, shape (clusters,), are people by cluster, if these are
+    public.
     """
 
-    plan: Plan
-    progress: Progress
-    reports: Mapping[int, Reports]
-    came: tuple[int, ...]
+    chain: Chain
+    people: int
+    open: Batch = NOTHING
+    came: tuple[int, ...] = ()
     unusable: bool = False
     personal: bool = False
     shuffled: float = 0.0
     clustered: Ints | None = None
 
     @property
-    def people(self) -> int:
-        """Records whose report has come."""
-        return sum(self.came)
+    def plan(self) -> Any:
+        """Plan of the rounds."""
+        return self.chain.plan
+
+    @cached_property
+    def progress(self) -> Any:
+        """The collector's progress, with the reports of the open batch."""
+        return self.chain.design.present(self.plan, self.chain.progress, self.open)
+
+    @property
+    def found(self) -> Any:
+        """Coefficients from all reports; None before there are any."""
+        return self.chain.design.estimate(self.plan, self.progress)
 
     @property
     def ordered(self) -> bool:
         """True if records may have come in an order that matters."""
         return self.people > self.shuffled
-
-    @property
-    def present(self) -> Reports:
-        """Reports of the present round, with their noise."""
-        return self.reports[self.progress.state.number]
 
 
 @dataclass(frozen=True, kw_only=True)

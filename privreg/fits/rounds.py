@@ -48,7 +48,7 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
         raise InferenceError(
             f"up to {before:,} records set the scales, and {held.people:,} have reported; estimates begin after them."
         )
-    found = estimate.estimate(plan, progress)
+    found: Estimated | None = held.found
     theta = progress.fitted.theta if found is None else found.theta
     carry = to_user(spec, order)
     linear = carry @ coordinates.linear(plan, progress.state)
@@ -67,12 +67,12 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
     trail.append((held.people, progress.senders, outside(theta), last))
     people, senders, params, variances = zip(*trail, strict=True)
     banded = {"anytime", "sandwich"} & {e.method for e in estimates}
-    errors = np.sqrt(estimates[0].variances if estimates else last)
+    errors = np.sqrt(np.diag(estimates[0].cov) if estimates else last)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.nan_to_num(params[-1] / errors)
     findings = found_of(held, found, settings, estimates, order, carry, ratios)._replace(summable=spec.summable)
     names = [*np.array(spec.design.names)[order].tolist(), spec.design.endog_name]
-    clusters, of_these = methods.of_clusters(held.clustered, plan.groups, lanes=True)
+    clusters, of_these = methods.of_clusters(held.clustered, plan.groups, lanes=True) if plan.clusters else ("", ())
     learned = [(k, j) for k, j in enumerate(plan.unscaled) if j < len(order)]
     spreads = np.full(len(order), np.nan)
     for k, j in learned:
@@ -127,7 +127,7 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
         clusters=clusters,
         mechanics=_mechanics(held),
         unusable=findings.unanswered,
-        measures=estimate.measured(plan, progress, held.present._replace(people=held.came[-1]), units.y_scale),
+        measures=estimate.measured(plan, progress, held.open._replace(people=held.came[-1]), units.y_scale),
         rounds=_rounds(held, trail, outside, errors),
         steps=NO_STEPS  # of clusters, whose people in two windows are alike, windows' errors aren't known
         if found is None or not estimates or plan.clusters or held.shuffled > 0.0
@@ -197,8 +197,9 @@ def _rounds(
         counts = seen.state.role == "main" and seen.state.number >= progress.since
         after = next(estimates) if counts else outside(following.theta)
         moved[seen.state.number], before = after - before, after
-    for number, one in held.reports.items():
+    for before, one in zip(held.chain.history, [*held.chain.batches, held.open], strict=True):
         if one.people:
+            number = before.state.number
             move = moved.get(number)
             far = float("nan") if move is None else float(np.max(np.abs(move) / errors))
             reported = came.get(number, float(one.weight.sum()))

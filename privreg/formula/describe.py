@@ -170,6 +170,12 @@ def formula_spec(
     formula: str, data: Any, scopes: Sequence[Mapping[str, Any]], asked: ModelOptions
 ) -> tuple[ModelSpec, Source | None]:
     """A model of people's reports by a formula, and its rows."""
+    refuse_other(formula)
+    if data is None and (asked.mu, asked.epsilon, asked.delta, asked.rho) == (UNSET, None, None, None):
+        raise errors.BudgetError(
+            "no data are given, nor a privacy budget: data come after the formula, then mu=1.0, say; only a model that "
+            "start() feeds goes without data."
+        )
     if asked.trust == "silos":
         data = Silos(data, asked.dataset)
         if asked.allow_leak:
@@ -183,7 +189,7 @@ def formula_spec(
     Participants.declare(mu_max=ceiling, spent=other)  # or says that it is the ceiling of no column
     column = given if isinstance(given, str) else None
     effect = None
-    if isinstance(formula, str) and (asked.trust != "local" or asked.k_max is not None):
+    if asked.trust != "local" or asked.k_max is not None:
         formula, effect = without_effect(formula)
         effect = None if effect is None else (effect[0], label_of(effect[1], named))
     who = asked.id, asked.max_per_id, asked.missing, asked.k_max, asked.per_person, asked.weights
@@ -211,7 +217,7 @@ def array_spec(endog: Any, exog: Any, asked: ModelOptions) -> tuple[ModelSpec, S
         raise errors.UnsupportedArgumentError("trust='silos' is for formulas, with data by silo, {'north': people}.")
     for name, given in {"mu": asked.mu, "epsilon": asked.epsilon}.items():
         if isinstance(given, str):
-            raise errors.UnsupportedArgumentError(f"{name}= {NO_COLUMN}.")
+            raise errors.UnsupportedArgumentError(f"{name}= {NO_COLUMN}, or give a number, {name}=1.0.")
     budget = Budget.declare(asked.mu, asked.epsilon, asked.delta, asked.rho)
     family = resolve_family(asked.family, curator=asked.trust == "central")
     schema = Schema.declare(**asked.declarations())

@@ -1,7 +1,5 @@
 """The front door: what to estimate, of whom, under which budget."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Never
@@ -9,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Never
 from privreg.data.participants import Participants
 from privreg.data.sources.open import check_columns, check_declared, completed, open_table, refuse_bare
 from privreg.errors import DataError, FormulaError, OptionError, UnsupportedArgumentError, real
+from privreg.formula.language.parse import refuse_other
 from privreg.formula.language.spelling import as_labelled, label_of, schema_labelled
 from privreg.means.plan import Plan, declared
 from privreg.means.results.results import MeansResults
@@ -120,13 +119,14 @@ class PrivateMeans:
             refuse_few(self._source.rows)
 
     @classmethod
-    def from_formula(cls, formula: str, data: Any = None, **options: Any) -> PrivateMeans:
+    def from_formula(cls, formula: str, data: Any = None, **options: Any) -> "PrivateMeans":
         """Describe the estimates by a formula; `data` and options are those of the class.
 
         Columns are joined by +, with 1 on the right: ``"age + bmi + C(smoker) ~ 1"``. ``Q("body mass")`` names a column
         with a blank, ``C(smoker):C(region)`` a two-way table, ``"Surv(time, event, [30, 60, 90]) ~ C(arm)"`` curves.
         """
         refuse_unknown("means.formula", [name for name in options if name not in accepted("means.formula")])
+        refuse_other(formula)
         try:
             asked = read_formula(as_labelled(formula, check_columns(data, ())))
         except FormulaError:

@@ -2,8 +2,6 @@
 number, and of times until an event. Public.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 import re
@@ -61,11 +59,11 @@ class Term:
     low: float = 0.0  # Public range of a number; 0 and 1 for a factor
     high: float = 1.0
     levels: tuple[Any, ...] = ()  # Public levels of a factor, tuples of them of several; empty for a number
-    parts: tuple[Term, ...] = ()  # The factors or numbers, or the number that is cut
+    parts: tuple["Term", ...] = ()  # The factors or numbers, or the number that is cut
     edges: tuple[float, ...] = ()  # Between which classes of a number are, ends included
 
     @property
-    def leaves(self) -> tuple[Term, ...]:
+    def leaves(self) -> tuple["Term", ...]:
         """Terms of one column each that it is made of, as they are declared."""
         return tuple(leaf for part in self.parts for leaf in part.leaves) or (self,)
 
@@ -176,7 +174,7 @@ def from_json(column: str, low: float, high: float, levels: Any, parts: Any, edg
     return Term(str(column), float(low), float(high), tuple(map(str, levels)), made, ends)
 
 
-def read_formula(formula: object) -> list[Asked]:
+def read_formula(formula: str) -> list[Asked]:
     """Requests of a formula, in order.
     Raises FormulaError if it is not a sum of columns with 1, or nothing, on the right of the tilde.
 
@@ -185,8 +183,6 @@ def read_formula(formula: object) -> list[Asked]:
     >>> [one.columns for one in read_formula("age + Q('body mass') + C(sex):C(region) ~ 1")]
     [('age',), ('body mass',), ('sex', 'region')]
     """
-    if not isinstance(formula, str):
-        raise FormulaError(f"the formula must be a string, got {type(formula).__name__}; {_FORM}.")
     meant = equation(formula)
     if meant is not None:
         raise FormulaError(f"the formula {formula!r} has no '~'; write {meant!r}.")

@@ -1,7 +1,5 @@
 """The answer to a question on sample size or power: its numbers, its words, pictures of it, and fits that try it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -437,7 +435,7 @@ class StudyPlan(View):
             on.legend(frameon=False, fontsize=SMALL)
         return on  # type: ignore[no-any-return]
 
-    def compare_trust(self, coef: str | None = None) -> StudyTable:
+    def compare_trust(self, coef: str | None = None) -> "StudyTable":
         """Ask the same question under each trust model, and without privacy; show the precision of `coef`.
 
         By default that with the most demanding goal. It prints as a table; ``table`` is the DataFrame.
@@ -454,7 +452,7 @@ class StudyPlan(View):
         table.insert(0, "sees_a_row", [search.SEES[str(trust)] for trust in table.index])
         return replace(found, table=table)
 
-    def compare_families(self, coef: str | None = None) -> StudyTable:
+    def compare_families(self, coef: str | None = None) -> "StudyTable":
         """Ask the same question of each family for such a response.
 
         Of numbers Huber(), Huber(1.345), Expectile(0.5) and Squared(); of counts Poisson(y_max), and the same with
@@ -471,7 +469,7 @@ class StudyPlan(View):
         found = self._compared({repr(family): {"family": family} for family in families}, self._coef(coef))
         return replace(found, notes=(*(f"{family!r}: {family.estimand}" for family in families), *found.notes))
 
-    def _compared(self, asked: Mapping[str, Mapping[str, Any]], coef: str) -> StudyTable:
+    def _compared(self, asked: Mapping[str, Mapping[str, Any]], coef: str) -> "StudyTable":
         """Table of other trust models or families: people, and precision of `coef`."""
         lines, notes = dict[str, Sequence[Any]](), list[str]()
         for name, other in asked.items():

@@ -4,8 +4,6 @@ Between these the standard error of one person is interpolated: it changes slowl
 mathematics: it reads assumed rows, never anybody's.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -120,7 +118,7 @@ def _plan(spec: ModelSpec, n: int, asked: FitOptions = ASKED) -> _Planned:
     return plan_of(spec, resolve_tuning(asked, spec, n), None)
 
 
-def precision_of(spec: ModelSpec, assumed: Assumed, asked: FitOptions = ASKED) -> Precision | FittedPrecision:
+def precision_of(spec: ModelSpec, assumed: Assumed, asked: FitOptions = ASKED) -> "Precision | FittedPrecision":
     """Precision of fits with these options, for people as they are assumed, however many are asked for.
     Raises OptionError if the family has no model of the response; InferenceError if people as assumed don't determine
     the coefficients.

@@ -12,11 +12,12 @@ from scipy.special import ndtri
 
 from privreg.base.arrays import Array
 from privreg.collector import rounds as collector
+from privreg.collector.design import Batch
 from privreg.collector.estimation import coordinates, reference
 from privreg.collector.estimation.estimate import estimate
 from privreg.collector.plan import Plan, Progress
 from privreg.families.logistic import class_shares, farthest
-from privreg.protocol.rounds import Reports, State
+from privreg.protocol.rounds import State
 from privreg.protocol.schedule import ENDLESS
 from privreg.simulation import devices
 from privreg.simulation.devices import Devices
@@ -110,13 +111,13 @@ def bread(plan: Plan, people: People) -> Array:
 
 def _reports(
     plan: Plan, state: State, people: People, size: int, rng: np.random.Generator | None, sign: float
-) -> Reports:
+) -> Batch:
     """Sums of the reports of a round of `size` records.
 
     Of means, shape (groups, numbers), and spread: the sd of one report's numbers, or a root of their covariance.
     """
     if state.role == "clamping":  # which tells nothing of coefficients
-        return Reports(np.full((1, 1), float(size)), np.zeros((1, 1, plan.numbers(state.role))), size)
+        return Batch(size, np.zeros((1, 1, plan.numbers(state.role))), np.full((1, 1), float(size)))
     sd, m, groups = plan.sd(state.role), len(people.x), len(state.offsets)
     if state.role == "location":
         columns = [_response(state, people.y) if j == plan.d else people.x[:, j] for j in plan.unscaled]
@@ -150,7 +151,7 @@ def _reports(
     if rng is not None:
         normal = sign * rng.standard_normal(mean.shape)
         mean = mean + (normal @ spread.T if spread.ndim == 2 else normal * spread) / math.sqrt(records)
-    return Reports(np.full((1, len(mean)), records), mean[None] * records, size)
+    return Batch(size, mean[None] * records, np.full((1, len(mean)), records))
 
 
 def _response(state: State, y: Array) -> Array:

@@ -1,7 +1,5 @@
 """People who have not been asked yet: what a plan assumes of their covariates and responses. Public numbers only."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -176,7 +174,7 @@ class Assumed:
             values = low + (high - low) * (betaincinv(up * size, down * size, ndtr(v)) if sd else ndtr(v))
         return np.asarray(np.clip(values, low, high))
 
-    def unknown(self, spec: ModelSpec) -> Assumed | None:
+    def unknown(self, spec: ModelSpec) -> "Assumed | None":
         """Assumptions with numbers skewed and related wherever nothing is known of them; None if all is known."""
         schema, own = spec.design.schema, [c for c in spec.design.covariates if c not in MADE]
         skewed = frozenset(c for c in own if c not in schema.levels and c not in schema.moments)
@@ -256,7 +254,7 @@ class Assumed:
         held = followed.rows(self.followed(spec, self.exog(spec, n, rng)[0], rng), spec.design.schema, ())
         return float(np.nansum(held[ENDED])) / n
 
-    def with_events(self, spec: ModelSpec, share: float, *, censor: bool) -> Assumed:
+    def with_events(self, spec: ModelSpec, share: float, *, censor: bool) -> "Assumed":
         """Assumptions by which this `share` of people have an event: with other hazards, or with people censored.
         Raises OptionError if so many have none though nobody is censored.
         """

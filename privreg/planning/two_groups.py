@@ -1,7 +1,5 @@
 """Numbers of people for comparisons of two groups' shares or means."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any
@@ -39,7 +37,7 @@ def plan_two_groups(
     ratio: float = 1.0,
     trust: str = "local",
     missing: str = "noise",
-) -> TwoGroups:
+) -> "TwoGroups":
     """Plan the comparison of two public groups' shares or means by :func:`privreg.means.estimate`.
 
     Parameters
@@ -185,7 +183,7 @@ class TwoGroups(View):
     def _z(self) -> float:
         return float(norm.isf(self.alpha / 2.0))
 
-    def _needed(self) -> TwoGroups:
+    def _needed(self) -> "TwoGroups":
         """Plan with the records that its power needs."""
         allowed = abs(self.difference) / shift_for(self.power, self._z)
         return replace(self, n=people_for(lambda n: self.std_error(n) / allowed))

@@ -3,8 +3,6 @@
 No value of a row is read. Objects are watched, so that no new one is taken for one that is gone. See `ledger.Ledger`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import unicodedata
 import weakref
@@ -39,7 +37,7 @@ class Account(NamedTuple):
         """True if different people of one release may have it, as slices of an array."""
         return self.key[0] in {"memory", "dataset"}
 
-    def meets(self, other: Account) -> bool:
+    def meets(self, other: "Account") -> bool:
         """True if two accounts are of the same people, as far as the ledger can know."""
         return self.key == other.key and self.span[0] < other.span[1] and other.span[0] < self.span[1]
 
@@ -59,7 +57,7 @@ class Accounts:
         held = [(one, one.owner() if isinstance(one.owner, weakref.ref) else one.owner) for one in known]
         return [one._replace(owner=owner) for one, owner in held if owner is not None or one.owner is None]
 
-    def weak(self) -> Accounts:
+    def weak(self) -> "Accounts":
         """Accounts with weak references, which keep nothing alive; none of single values, which hold no rows."""
         held = (one for one in self.now() if not isinstance(one.owner, np.generic))
         weakly = [one._replace(owner=None if one.owner is None else weakref.ref(one.owner), kept=None) for one in held]

@@ -5,8 +5,6 @@ The unit of account is μ of Gaussian differential privacy *per person*, neighbo
 the smallest μ that it implies.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -87,7 +85,7 @@ class Budget:
     asked: tuple[float, ...]  # The numbers asked for, in that form
 
     @classmethod
-    def declare(cls, mu: object = UNSET, epsilon: object = None, delta: object = None, rho: object = None) -> Budget:
+    def declare(cls, mu: object = UNSET, epsilon: object = None, delta: object = None, rho: object = None) -> "Budget":
         """Read exactly one form of budget, per person.
 
         `mu` > 0 for μ-GDP, None for the non-private fit; `epsilon` > 0 for pure ε-DP, with `delta` in (0, 1) for
@@ -107,8 +105,8 @@ class Budget:
                 return cls(math.inf, "none", ())
             if isinstance(mu, str):
                 raise BudgetError(
-                    "mu must be a number here; personal budgets are read from a column of a formula's data, as in "
-                    "from_formula(..., mu='my_budget', mu_max=1.0)."
+                    "mu must be a number here, such as mu=1.0; personal budgets are read from a column of a formula's "
+                    "data, as in from_formula(..., mu='my_budget', mu_max=1.0)."
                 )
             m = _number("mu", mu, " (or None for a fit without privacy); 0.5 to 2 is usual")
             return cls(m, "mu", (m,))
@@ -130,11 +128,11 @@ class Budget:
         return cls(math.sqrt(2 * r), "rho", (r,))
 
     @classmethod
-    def _pure(cls, epsilon: float) -> Budget:
+    def _pure(cls, epsilon: float) -> "Budget":
         return cls(conversions.pure_mu(epsilon), "epsilon", (epsilon,))
 
     @classmethod
-    def restore(cls, form: str, asked: Sequence[float]) -> Budget:
+    def restore(cls, form: str, asked: Sequence[float]) -> "Budget":
         """Rebuild from a file's `form` and `asked`."""
         return cls.declare(**({"mu": None} if form == "none" else dict(zip(form.split(", "), asked, strict=True))))
 
@@ -168,7 +166,7 @@ class Budget:
                 return conversions.pure_for_rho(self.asked[0])
         return conversions.pure_for_mu(self.mu)
 
-    def as_pure(self) -> Budget:
+    def as_pure(self) -> "Budget":
         """Pure budget with :meth:`pure_epsilon`: what a pure mechanism under this budget spends, ``<=`` this one."""
         return self if self.pure or not self.private else Budget._pure(self.pure_epsilon())
 
@@ -198,7 +196,7 @@ class Budget:
             return conversions.dp_tradeoff(self.epsilon, 0.0, type_one)
         return conversions.gdp_tradeoff(self.mu, type_one)
 
-    def times(self, releases: int) -> Budget:
+    def times(self, releases: int) -> "Budget":
         """Budget of so many releases of this one about the same people, adaptively chosen or not.
 
         Pure ε adds up, and so does ρ; else μ is √k times as large. See Dong, Roth & Su (2022), section 3.

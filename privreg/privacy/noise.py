@@ -4,8 +4,6 @@ Every word of a block's key stream is used once: the first 32 bytes are the next
 become standard normals. Whoever reads the current key can't go back to noise already used.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from dataclasses import dataclass, field
@@ -116,7 +114,7 @@ class NoiseStream:
         return {"key": np.frombuffer(self._key, dtype=np.uint8), "rest": self._block[self._used :].copy()}
 
     @classmethod
-    def from_secret_state(cls, width: int, key: NDArray[np.uint8], rest: NDArray[np.float64]) -> NoiseStream:
+    def from_secret_state(cls, width: int, key: NDArray[np.uint8], rest: NDArray[np.float64]) -> "NoiseStream":
         """Go on exactly where :meth:`secret_state` was taken; a ValueError says that the noise is of another width."""
         stream = cls(key.tobytes(), width)
         if rest.dtype != np.float64 or rest.shape[1:] != (width,) or not np.isfinite(rest).all():

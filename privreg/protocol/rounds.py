@@ -1,6 +1,4 @@
-"""Public states and sums of reports, which cross the wall in a fit by rounds."""
-
-from __future__ import annotations
+"""Public states, which cross the wall in a fit by rounds."""
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -18,21 +16,13 @@ class State(NamedTuple):
 
     number: int  # Number of the round
     role: str
-    rows: Array  # Row map W, lower triangular; shape (d, d), or with the response
+    rows: "Array"  # Row map W, lower triangular; shape (d, d), or with the response
     y_centre: float  # The response is (y − y_centre)/y_scale
     y_scale: float
-    theta: Array  # Coefficients in the coordinates z = W x; shape (b d,)
+    theta: "Array"  # Coefficients in the coordinates z = W x; shape (b d,)
     c: float  # Threshold of the score, as of Huber's loss
-    offsets: Array  # Differences of each group's coefficients; shape (groups, b d), of one group outside main rounds
+    offsets: "Array"  # Differences of each group's coefficients; shape (groups, b d), of one group outside main rounds
     kappa: float  # Weight of the number in a joint report; 0 if scores are sent alone
-    thresholds: Array  # Thresholds, in rounds on location, of columns whose scale nobody declared; shape (groups, m)
+    thresholds: "Array"  # Thresholds, in rounds on location, of columns whose scale nobody declared; shape (groups, m)
     # Largest ‖z‖ that declarations allow, by which all scores are divided; 0 if each is by its row's own ‖z‖
     longest: float = 0.0
-
-
-class Reports(NamedTuple):
-    """Reports of one round, summed: by parts in order and by groups."""
-
-    weight: Array  # Records, or weights of those with smaller budgets, summed; shape (parts, groups)
-    total: Array  # shape (parts, groups, numbers)
-    people: int  # Records that were asked, whatever their weights

@@ -17,17 +17,17 @@ import numpy as np
 
 from privreg.base.archive import like
 from privreg.base.arrays import Ints
-from privreg.collector.aggregate import chain, report
-from privreg.collector.aggregate.chain import Batch, Chain
-from privreg.collector.aggregate.plan import Plan, Progress, State
+from privreg.collector.aggregate import report
+from privreg.collector.aggregate.chain import full
+from privreg.collector.aggregate.plan import Plan, State
 from privreg.collector.aggregate.report import noised, steps
+from privreg.collector.design import Batch, begin
 from privreg.collector.inference.methods import dealt
 from privreg.errors import DataError, StreamError, UnsupportedArgumentError
 from privreg.families.scores import Gauge
-from privreg.fits.aggregate import HeldSums, plan_of
+from privreg.fits.aggregate import plan_of
 from privreg.privacy.noise import KEY_BYTES, derived_key, normals, refuse_fork
 from privreg.protocol import lattice
-from privreg.protocol.schedule import ENDLESS
 from privreg.protocol.sums import summed_groups
 from privreg.simulation.rounds import ALONE, Crew, Run
 from privreg.simulation.streaming.encoding import Block, cut, joined, picked
@@ -79,40 +79,15 @@ class AggregateRun(Run):
     `key`, None without privacy; every batch has a key of its own, which follows from none after it.
     """
 
+    design = full
     silos: tuple[str, ...] = ()  # Names of silos that hold rows, each with a key
 
-    def _start(self) -> None:
-        super()._start()
-        self.chain: Chain = chain.begin(self.plan)
-        self._begin()
-
     def _begin(self) -> None:
-        """Begin the open batch: its sum, or those of a main round by group of clusters."""
-        plan, role, ends = self.plan, self.state.role, chain.ends(self.plan, self.chain)
-        self.size, self.at, self._held = ENDLESS if ends is None else ends, 0, 0
-        self.block = max(NUMBERS // (plan.width(role) * (plan.persons.rows if plan.persons else 1)), 1)
-        groups = summed_groups(plan.clusters) if plan.clusters and role == "main" else 1
-        self.raw.sum = np.zeros((groups, plan.width(role)), dtype=np.int64)
-        self.counts = np.zeros(groups, dtype=np.int64)
-
-    @property
-    def progress(self) -> Progress:
-        """Public progress so far."""
-        return self.chain.progress
-
-    def held(self) -> HeldSums:
-        """Public values from which results are made."""
-        return HeldSums(self.plan, self.chain, self.people, self.clustered)
-
-    @property
-    def people(self) -> int:
-        """Records that have reported."""
-        return self.noised + self.at + self._held
-
-    @property
-    def noised(self) -> int:
-        """Records of batches that are published."""
-        return sum(b.people for b in self.chain.batches)
+        super()._begin()
+        width, groups = self.plan.width(self.state.role), self.chain.ask.groups
+        self.block = max(NUMBERS // (width * (self.plan.persons.rows if self.plan.persons else 1)), 1)
+        # The batch's sum, or those of a main round by group of clusters
+        self.raw.sum, self.counts = np.zeros((groups, width), dtype=np.int64), np.zeros(groups, dtype=np.int64)
 
     # --- people ----------------------------------------------------------------------------------------
 
@@ -153,7 +128,7 @@ class AggregateRun(Run):
         """
         if self.key is not None:
             refuse_fork(self._process)
-        groups, given = np.flatnonzero(counts.sum(axis=0)).tolist(), (self.plan, self.progress.state)
+        groups, given = np.flatnonzero(counts.sum(axis=0)).tolist(), (self.plan, self.state)
         starts, number = range(0, KEY_BYTES * self.holders, KEY_BYTES), len(self.chain.batches)
         keys = [None if self.key is None else self.key[a : a + KEY_BYTES] for a in starts]
         each = [noised_all(*given, s, n, key, number) for s, n, key in zip(sums, counts, keys, strict=True)]
@@ -163,14 +138,12 @@ class AggregateRun(Run):
 
     def _known(self, totals: Ints, counts: Ints, *, more: bool = False) -> None:
         """Make the next state from a published sum: of silos that of each, shape (holders, numbers)."""
-        people, by_silo = int(counts.sum()), tuple(int(n) for n in counts)
-        batch = Batch(people, totals, by_silo, more) if self.silos else Batch(people, totals[0], more=more)
-        self.chain = chain.closed(self.plan, self.chain, batch)
-        self._begin()
+        whole = Batch(int(counts.sum()), totals[0], more=more)
+        self._over(whole._replace(total=totals, weight=np.asarray(counts)) if self.silos else whole)
 
     def close(self) -> None:
         """Close the batch of the main round or of measures, if anybody is in it; others wait until they are full."""
-        if self.progress.state.role in LATE and self.at + self._held:
+        if self.state.role in LATE and self.at + self._held:
             self._finish()
 
     # --- storage ---------------------------------------------------------------------------------------
@@ -183,19 +156,16 @@ class AggregateRun(Run):
         return ["two_collectors", plan.d, plan.rows, plan.mu, *sizes, plan.width("main"), *plan.reported]
 
     def to_arrays(self, *, close: bool = True) -> dict[str, Any]:
-        """All there is to save but keys: published sums, from which every state follows.
+        """All there is to save but keys, see `Run.to_arrays`.
         Raises StreamError if an early round is open, whose sum has no noise yet, unless its records will come again.
         """
-        if close:
-            self.close()
-            if self.at + self._held:
-                raise StreamError(
-                    f"the round {self.progress.state.role!r} is open, and a sum is kept only once it has its noise: "
-                    f"save after {self.size - self.at - self._held:,} more records, which end it."
-                )
-        out: dict[str, Any] = {"people": np.array([b.people for b in self.chain.batches], dtype=np.int64)}
-        out |= {"clustered": self.clustered.copy()} if self.plan.clusters else {}
-        return out | {f"total_{k}": b.total.copy() for k, b in enumerate(self.chain.batches)}
+        out = super().to_arrays(close=close)
+        if close and self.at + self._held:
+            raise StreamError(
+                f"the round {self.state.role!r} is open, and a sum is kept only once it has its noise: save after "
+                f"{self.size - self.at - self._held:,} more records, which end it."
+            )
+        return out
 
     def _restore(self, number: int, people: int, arrays: dict[str, Any]) -> None:
         late = self.state.role in LATE
@@ -321,7 +291,7 @@ class CuratorRun(AggregateRun):
     the same order, and `kept` is called after each release.
     """
 
-    parallel = False
+    parallel, again = False, True
 
     def __init__(
         self,
@@ -403,8 +373,8 @@ class CuratorRun(AggregateRun):
         spent, self.clustered, many = list[lattice.Mu](), people.sum(axis=0), self.plan.clusters
 
         def asked() -> Ints:
-            spent.append(lattice.fraction_of(self.progress.state.mu))
-            if not (many and self.progress.last and self.progress.state.role == "main"):
+            spent.append(lattice.fraction_of(self.state.mu))
+            if not (many and self.progress.last and self.state.role == "main"):
                 return np.asarray(people.sum(axis=1, keepdims=True))
             of = dealt(many, summed_groups(many))
             return np.array([np.bincount(of, one) for one in people]).astype(np.int64)
@@ -412,7 +382,7 @@ class CuratorRun(AggregateRun):
         def sums() -> Iterator[tuple[Ints, Ints, bool]]:
             for each in rounds:
                 counts = asked() * np.array([[bool(len(one))] for one in each])
-                totals = np.zeros((*counts.shape, self.plan.width(self.progress.state.role)), dtype=np.int64)
+                totals = np.zeros((*counts.shape, self.plan.width(self.state.role)), dtype=np.int64)
                 for s in (s for s, one in enumerate(each) if len(one)):
                     totals[s] = each[s].reshape(totals[s].shape)
                 some = np.flatnonzero(counts.sum(axis=0))
@@ -429,8 +399,8 @@ class CuratorRun(AggregateRun):
         left = np.cumsum([n.sum() for n in counts]) % self.people > 0  # groups of clusters, of which others follow
         self.take_in(self.sizes, [(self._before[f"total_{k}"], n, left[k]) for k, n in enumerate(counts)])
         budgets = [lattice.fraction_of(p.state.mu) for p in self.chain.history[:-1]]
-        while self.progress.state.role != "over":
-            budgets.append(lattice.fraction_of(self.progress.state.mu))
+        while self.state.role != "over":
+            budgets.append(lattice.fraction_of(self.state.mu))
             if not lattice.composed(budgets, lattice.fraction_of(self.plan.mu)):
                 raise AssertionError("rounds would cost more than the budget")
             self._answered(self.rows if self.bytes <= self.most or self.reread is None else self.reread())
@@ -445,15 +415,15 @@ class CuratorRun(AggregateRun):
         """
         self.sizes[:] = sizes
         self.ready()
-        self.chain = chain.begin(self.plan)
+        self.chain = begin(full, self.plan)
         self._begin()
         for total, counts, more in sums:
-            own = np.zeros((len(self.sizes), self.plan.width(self.progress.state.role)), dtype=np.int64)
+            own = np.zeros((len(self.sizes), self.plan.width(self.state.role)), dtype=np.int64)
             self._known(like(own, total).copy(), counts, more=bool(more))
 
     def _answered(self, rows: Iterable[Block]) -> None:
         """Add up each holder's reports, in the last round by groups of clusters, and publish the noised sums."""
-        state, last, many = self.progress.state, self.progress.last, len(self.sizes)
+        state, last, many = self.state, self.progress.last, len(self.sizes)
         by_holder = groupby(rows, lambda b: 0 if b.silo is None else int(b.silo[0]))
         found = {s: of_all(self.plan, state, blocks, self.crew, last=last) for s, blocks in by_holder}
         self._released(*(np.array([found[s][k] for s in range(many)]) for k in (0, 1)))
@@ -470,7 +440,7 @@ class CuratorRun(AggregateRun):
         """All there is to save but keys: published sums."""
         if not self.chain.batches:
             return self._before
-        counts = np.array([b.silos or (b.people,) for b in self.chain.batches], dtype=np.int64)
+        counts = np.array([b.weight if self.silos else (b.people,) for b in self.chain.batches], dtype=np.int64)
         totals = {f"total_{k}": np.atleast_2d(b.total) for k, b in enumerate(self.chain.batches)}
         return {**super().to_arrays(close=close), **totals, "people": counts}
 

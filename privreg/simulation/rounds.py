@@ -9,22 +9,24 @@ pickled.
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from privreg.base.archive import like
 from privreg.base.arrays import Array, Flags, Ints
-from privreg.collector import rounds as collector
 from privreg.collector.aggregate.report import parts_of
+from privreg.collector.design import Batch, Chain, Design, begin
 from privreg.collector.inference.methods import dealt
-from privreg.collector.plan import Plan, Progress
+from privreg.collector.plan import Plan
+from privreg.collector.rounds import lean
 from privreg.fits.outcome import Held
 from privreg.privacy.noise import KEY_BYTES, Key, derived_key, normals, refuse_fork
-from privreg.protocol.rounds import PARTS, Reports
+from privreg.protocol.rounds import PARTS
 from privreg.protocol.schedule import ENDLESS, people_of
 from privreg.simulation import devices
 from privreg.simulation.devices import Devices, by_group
@@ -93,19 +95,20 @@ class Raw:
 class Run(ABC):
     """A fit in progress in one process: blocks of rows through devices, batches ended, noise drawn from a key.
 
-    `key` is the secret one of noise to come; None without privacy. Whoever implements it says how a batch begins
-    (`size`, its records; `block`, records that are played together; `at`, those that were played), how the rows that
-    wait are played, and how a batch ends: with noise on sums as they are kept, or once on the whole sum.
+    `key` is the secret one of noise to come; None without privacy. What is asked next follows from the `design`.
+    Whoever implements it says how many records are played together, how the rows that wait are played, and how a batch
+    ends: with noise on sums as they are kept, or once on the whole sum.
     """
 
+    design: ClassVar[Design]
+    chain: Chain
     parallel: bool = True  # True if threads are of use, and rows may come in any order
+    again: bool = False  # True if all rows answer in each round, so that they are held or read again
     label: bool = False  # True if only responses are private: covariates are public
-    progress: Any  # The collector's knowledge
     absent: Final = math.nan  # Covariates of a record that sends noise only, or nothing
     holders: int = 1  # Parties that add noise, each with a key: several silos, or one
-    size: int
-    block: int
-    at: int
+    block: int  # Records that are played together
+    begun: int = 0  # Records of the present batch in sums that have their noise
 
     def __init__(self, plan: Any, key: bytes | None) -> None:
         self.plan, self.key, self._process = plan, key, os.getpid()
@@ -114,9 +117,32 @@ class Run(ABC):
         self._start()
 
     @property
+    def progress(self) -> Any:
+        """The collector's knowledge."""
+        return self.chain.progress
+
+    @property
     def state(self) -> Any:
         """The public state that the next records answer."""
         return self.progress.state
+
+    @property
+    def people(self) -> int:
+        """Records that have reported."""
+        return sum(b.people for b in self.chain.batches) + self.at + self._held
+
+    @property
+    def noised(self) -> int:
+        """Records whose reports are in sums that have their noise."""
+        return sum(b.people for b in self.chain.batches) + self.begun
+
+    def held(self) -> Held:
+        """Public values from which results are made."""
+        return Held(self.chain, self.people, clustered=self.clustered, shuffled=self.shuffled)
+
+    def refuse(self, people: int, size: int, *, clustered: bool) -> None:
+        """Raise if the next rows, of so many bytes, can't be taken in after so many people."""
+        del people, size, clustered
 
     def asks_clamping(self, rows: int) -> bool:
         """True if any of the next `rows` records may be asked whether it was clamped, on public grounds."""
@@ -180,11 +206,22 @@ class Run(ABC):
     def _finish(self) -> None:
         """End the open batch, which is full, and begin the next."""
 
+    def _over(self, batch: Batch) -> None:
+        """Hand a batch to the collector, and begin the next."""
+        self.chain = self.chain.closed(batch)
+        self._begin()
+
     def _start(self) -> None:
         """Begin before the first record."""
         self.clustered = np.zeros(self.plan.clusters, dtype=np.int64)  # People by cluster, who are public
-        self.raw = Raw()
-        self._held = 0  # Rows that wait
+        self.raw, self.chain = Raw(), begin(self.design, self.plan)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin the open batch."""
+        ends = self.chain.ask.ends
+        self.size = ENDLESS if ends is None else ends  # Its records
+        self.at = self._held = 0  # Played ones, and rows that wait
 
     # --- key ---------------------------------------------------------------------------------------------
 
@@ -224,6 +261,22 @@ class Run(ABC):
 
     # --- storage -----------------------------------------------------------------------------------------
 
+    def to_arrays(self, *, close: bool = True) -> dict[str, Any]:
+        """All there is to save but keys: sums with their noise, from which every state follows.
+
+        Open sums are closed, or left out if their records will come again: then no bit depends on when this was.
+        """
+        if close:
+            self.close()
+        out = {f"total_{k}": b.total.copy() for k, b in enumerate(self.batches)}
+        out["people"] = np.array([b.people for b in self.batches], dtype=np.int64)
+        return out | ({"clustered": self.clustered.copy()} if self.plan.clusters else {})
+
+    @property
+    def batches(self) -> Sequence[Batch]:
+        """Batches that are saved."""
+        return self.chain.batches
+
     def from_arrays(self, arrays: dict[str, Any]) -> None:
         """Take over what `to_arrays` gave; a ValueError says that an array doesn't fit the plan."""
         held = arrays["people"]
@@ -248,51 +301,36 @@ class RoundsRun(Run):
     only.
     """
 
+    design = lean
+
     def __init__(self, plan: Plan, key: bytes | None, *, personal: bool = False, unusable: bool = False) -> None:
         self.personal, self.unusable, self.label = personal, unusable, plan.label
         super().__init__(plan, key)
-
-    def _start(self) -> None:
-        super()._start()
-        self.progress: Progress = collector.begin(self.plan)
-        self.groups = dealt(self.plan.clusters, self.plan.groups)  # Group of each cluster
-        self.behind: list[Reports] = []  # Reports of the rounds that are over
-        self._begin_round()
-
-    # --- people ----------------------------------------------------------------------------------------
-
-    @property
-    def people(self) -> int:
-        """Records that have reported."""
-        return sum(self.progress.held) + self.at + self._held
-
-    @property
-    def noised(self) -> int:
-        """Records whose reports are in sums that have their noise."""
-        return sum(self.progress.held) + self.begun
 
     @property
     def came(self) -> list[int]:
         """Records that have reported in each round, the present one last."""
         return [*self.progress.held, self.at]
 
-    def _begin_round(self) -> None:
-        self.size = self.plan.people(self.progress)
+    def _begin(self) -> None:
+        super()._begin()
         expected = self.size
         if expected == ENDLESS:
             expected = max((self.plan.rows or 0) - sum(self.progress.held), self.plan.groups)
-        self._begin(expected, PARTS if self.progress.state.role == "main" else 1)
+        self._lay_out(expected, PARTS if self.state.role == "main" else 1)
 
-    def _begin(self, expected: int, parts: int) -> None:
-        plan, role = self.plan, self.progress.state.role
-        groups = len(self.progress.state.offsets)
+    def _lay_out(self, expected: int, parts: int) -> None:
+        """Blocks, parts and open sums of a round of so many records."""
+        plan, role, groups = self.plan, self.state.role, self.chain.ask.groups
         wide = plan.d * (plan.persons.rows if plan.persons else 1)
         self.block = devices.most(wide)
         if groups > 1:  # equally many records of each, which follow each other
             self.block = groups * min(max(expected // (8 * groups), 1), self.block // groups)
         self.parts = parts
         self.length = max(expected // self.parts // self.block, 1) * self.block  # of a part
-        self.at, self.piece = 0, 0
+        self.piece = 0
+        clustered = plan.clusters and role == "main"
+        self._grouped = dealt(plan.clusters, plan.groups) if clustered else None  # Groups of clusters, else by record
         self.weight = np.zeros((*self.delays, self.parts, groups))
         self.total = np.zeros((*self.delays, self.parts, groups, plan.width(role)))
         self._open()
@@ -319,13 +357,13 @@ class RoundsRun(Run):
 
     def asks_clamping(self, rows: int) -> bool:
         """True if any of the next `rows` records may be asked: rounds that may be left out are."""
-        rounds, held = self.plan.rounds, self.progress.held
+        rounds, held = self.plan.rounds, list[int](self.progress.held)
         asked = next((k for k, r in enumerate(rounds) if r.role == "clamping"), -1)
         if len(held) > asked:
             return False
         sizes = held
         while len(sizes) < asked:  # a round that may be left out may be
-            sizes = (*sizes, 0 if rounds[len(sizes)].optional else people_of(rounds, sizes, self.plan.rows))
+            sizes = [*sizes, 0 if rounds[len(sizes)].optional else people_of(rounds, tuple(sizes), self.plan.rows)]
         return sum(held) + self.at + self._held + rows > sum(sizes)
 
     def _enter(self, rows: Block) -> None:
@@ -355,7 +393,7 @@ class RoundsRun(Run):
 
     def _devices(self) -> Devices:
         """Devices of the present round."""
-        return Devices(self.plan, self.progress.state, self.progress.gauge)
+        return Devices(self.plan, self.state, self.progress.gauge)
 
     def _sums(self, rows: Block, number: int, groups: int | None = None) -> Ints:
         """Sums of a block's reports, or several blocks', of the first so many groups; multiples of the step."""
@@ -385,11 +423,6 @@ class RoundsRun(Run):
         if rows.weight is None:
             return np.full(groups, len(rows.y) / groups)
         return np.asarray(rows.weight.reshape(groups, -1).sum(axis=1))
-
-    @property
-    def _grouped(self) -> Ints | None:
-        """Groups of clusters, in main rounds of people who have clusters; None if groups are by record."""
-        return self.groups if self.plan.clusters and self.progress.state.role == "main" else None
 
     def _tail(self) -> None:
         """Play the rows that wait and are no whole block: equally many of each group, and one more of the first."""
@@ -434,9 +467,9 @@ class RoundsRun(Run):
         """Sums of the open piece with their noise, which is drawn here and nowhere else."""
         total = self.raw.sum * STEP
         devices = self._devices()
-        if self.progress.state.role == "measures":
+        if self.state.role == "measures":
             total[..., self.plan.measured :] *= devices.unit
-        sd = self.plan.sd(self.progress.state.role)
+        sd = self.plan.sd(self.state.role)
         if devices.each or devices.public or sd <= 0.0:
             return np.asarray(total)
         noise = self._normals(f"{len(self.progress.held)} {part} {self.piece}", total.size).reshape(total.shape)
@@ -464,32 +497,21 @@ class RoundsRun(Run):
         self.close()
         self._over(self.reports)
 
-    def _over(self, reports: Reports) -> None:
-        """Hand a whole round to the collector, and begin the next."""
-        self.behind.append(reports)
-        self.progress = collector.advance(self.plan, self.progress, reports)
-        self._begin_round()
+    @property
+    def reports(self) -> Batch:
+        """Reports of the present round so far, with their noise."""
+        return Batch(self.begun, self.total.copy(), self.weight.copy())
 
     @property
-    def reports(self) -> Reports:
-        """Reports of the present round so far, with their noise."""
-        return Reports(self.weight.copy(), self.total.copy(), self.begun)
-
-    # --- estimates -------------------------------------------------------------------------------------
-
-    def so_far(self) -> Progress:
-        """Collector's progress with the present round's reports so far; open pieces are closed."""
-        self.close()
-        return collector.with_present(self.plan, self.progress, self.reports)
+    def batches(self) -> Sequence[Batch]:
+        """Batches that are saved: the present one, too."""
+        return *self.chain.batches, self.reports
 
     def held(self) -> Held:
-        """Reports and progress from which results are made; open pieces are closed."""
-        progress, rounds = self.so_far(), self.progress.held
-        numbers = [*(k for k, people in enumerate(rounds) if people), len(rounds)]
-        reports = dict(zip(numbers, [*self.behind, self.reports], strict=True))
-        return Held(
-            self.plan, progress, reports, tuple(self.came), self.unusable, self.personal, self.shuffled, self.clustered
-        )
+        """Public values from which results are made; open pieces are closed."""
+        self.close()
+        came, some = tuple(self.came), self.reports
+        return replace(super().held(), open=some, came=came, unusable=self.unusable, personal=self.personal)
 
     # --- storage ---------------------------------------------------------------------------------------
 
@@ -499,17 +521,9 @@ class RoundsRun(Run):
         return [self.plan.rounds, self.plan.mechanism.name, self.plan.d, self.plan.blocks, self.plan.groups]
 
     def to_arrays(self, *, close: bool = True) -> dict[str, Any]:
-        """All there is to save but keys: sums of noised reports, from which every state follows.
-
-        The open piece is closed, or left out if its records will come again: then no bit depends on when this was.
-        """
-        if close:
-            self.close()
-        rounds = [*self.behind, self.reports]
-        out: dict[str, Any] = {"people": np.array([r.people for r in rounds]), "piece": np.array(self.piece)}
-        for k, reports in enumerate(rounds):
-            out |= {f"weight_{k}": reports.weight.copy(), f"total_{k}": reports.total.copy()}
-        return out | ({"clustered": self.clustered.copy()} if self.plan.clusters else {})
+        """All there is to save but keys, see `Run.to_arrays`."""
+        out = super().to_arrays(close=close)
+        return out | {f"weight_{k}": b.weight for k, b in enumerate(self.batches)} | {"piece": np.array(self.piece)}
 
     def from_arrays(self, arrays: dict[str, Any]) -> None:
         """Take over what `to_arrays` gave; a ValueError says that an array doesn't fit the plan."""
@@ -522,7 +536,7 @@ class RoundsRun(Run):
 
     def _restore(self, number: int, people: int, arrays: dict[str, Any]) -> None:
         weight, total = like(self.weight, arrays[f"weight_{number}"]), like(self.total, arrays[f"total_{number}"])
-        reports = Reports(weight.copy(), total.copy(), people)
+        reports = Batch(people, total.copy(), weight.copy())
         over, records = number < len(arrays["people"]) - 1, float(weight.sum())
         counted = records <= people * (1.0 + 1e-9) if self.personal else records == people
         if weight.min() < 0.0 or not counted or (people != self.size if over else people > self.size):
@@ -530,7 +544,7 @@ class RoundsRun(Run):
         if over:
             self._over(reports)
         else:
-            self.weight, self.total, self.at = reports
+            self.weight, self.total, self.at = reports.weight, reports.total, people
 
     def renew(self, key: bytes) -> None:
         """Go on with noise of another key."""

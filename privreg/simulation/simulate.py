@@ -14,15 +14,16 @@ import numpy as np
 import pandas as pd
 
 from privreg.base.arrays import Array, Ints
+from privreg.collector import design
 from privreg.collector import rounds as collector
-from privreg.collector.plan import Progress
+from privreg.collector.design import Chain
 from privreg.data.sources.open import CHUNK, Batch, Source, check_columns, open_arrays
 from privreg.errors import DataError, OptionError, UnsupportedArgumentError, choose, number, shown
 from privreg.fits.fit_plan import FitPlan
+from privreg.fits.outcome import Held
 from privreg.formula.batches import read_arrays
 from privreg.privacy.ledger import LEDGER
 from privreg.privacy.noise import derived_key, fresh_key, seeded_key, words
-from privreg.protocol.rounds import Reports
 from privreg.results.results import PrivateResults
 from privreg.simulation.rounds import RoundsRun
 from privreg.simulation.streaming.encoding import Block
@@ -166,7 +167,7 @@ class _Due(NamedTuple):
 
     arrives: int  # Round in which they arrive
     answered: int  # Number of the state that they answered
-    reports: Reports  # Reports of people who were counted when they were asked
+    reports: design.Batch  # Reports of people who were counted when they were asked
 
 
 class FieldRun(RoundsRun):
@@ -186,7 +187,7 @@ class FieldRun(RoundsRun):
     @property
     def delays(self) -> tuple[int, ...]:
         """Shape of the delays by which sums of main rounds are separate."""
-        main = self.progress.state.role == "main"
+        main = self.state.role == "main"
         return (self._late + 1,) if main and self._late else ()
 
     @property
@@ -236,40 +237,38 @@ class FieldRun(RoundsRun):
 
     def _take(self, some: Ints, rows: Block, groups: int) -> None:
         super()._take(some, rows, groups)
-        number = self.progress.state.number
+        number = self.state.number
         heard = len(rows.y) if rows.weight is None else int(np.count_nonzero(rows.weight))
         self._heard[number] = self._heard.get(number, 0) + heard
 
     @property
-    def reports(self) -> Reports:
+    def reports(self) -> design.Batch:
         """Reports that the round's records have sent, whenever they arrive."""
         if not self.delays:
             return super().reports
-        return Reports(self.weight.sum(axis=0), self.total.sum(axis=0), self.begun)
+        return design.Batch(self.begun, self.total.sum(axis=0), self.weight.sum(axis=0))
 
     def _finish(self) -> None:
         """End the round: the collector takes the reports that have arrived."""
         self.close()
-        number, reports = self.progress.state.number, self.reports
-        following = self.plan.role(number + 1)
-        if following == "measures":  # of the estimate, which waits for all
-            self.progress, self._due = self._arrived(self._due), []
-        elif self.delays:
+        number, reports = self.state.number, self.reports
+        everything = self.plan.role(number + 1) == "measures"  # of the estimate, which waits for all
+        if self.delays and not everything:
             for k in range(1, self._late + 1):
-                self._due.append(_Due(number + k, number, Reports(self.weight[k], self.total[k], 0)))
-            reports = Reports(self.weight[0], self.total[0], self.begun)
-        self.progress = self._arrived([one for one in self._due if one.arrives <= number])
-        self._due = [one for one in self._due if one.arrives > number]
+                self._due.append(_Due(number + k, number, design.Batch(0, self.total[k], self.weight[k])))
+            reports = design.Batch(self.begun, self.total[0], self.weight[0])
+        by = math.inf if everything else number
+        self.chain = self._arrived([one for one in self._due if one.arrives <= by])
+        self._due = [one for one in self._due if one.arrives > by]
         self._over(reports)
 
-    def _arrived(self, due: list[_Due]) -> Progress:
-        """Collector's progress once these have arrived."""
+    def _arrived(self, due: list[_Due]) -> Chain:
+        """Chain once these have arrived."""
         progress = self.progress
         for one in due:
             progress = collector.late(progress, one.answered, one.reports)
-        return progress
+        return self.chain._replace(history=(*self.chain.history[:-1], progress))
 
-    def so_far(self) -> Progress:
-        """Collector's progress once all reports have arrived; open pieces are closed."""
-        self.close()
-        return collector.with_present(self.plan, self._arrived(self._due), self.reports)
+    def held(self) -> Held:
+        """Public values from which results are made, once all reports have arrived."""
+        return replace(super().held(), chain=self._arrived(self._due))

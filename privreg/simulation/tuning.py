@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,13 +28,12 @@ from privreg.options.table import accepted, check, find
 from privreg.options.unknown import refuse_unknown, same
 from privreg.protocol.rounds import GROUPS, LEAST_GROUPS, MOST_GROUPS
 from privreg.simulation.aggregate import AggregateRun, CuratorRun, refuse_few
-from privreg.simulation.rounds import RoundsRun
+from privreg.simulation.rounds import RoundsRun, Run
 from privreg.simulation.streaming.encoding import Encoder
 
 if TYPE_CHECKING:
     from privreg.published.chain.run import AveragedSGD  # compiled
 
-    Run: TypeAlias = AveragedSGD | RoundsRun | AggregateRun
 
 RATIOS: Final = (0.1, 2.0)  # Threshold of a loss over the residual scale where a fit learns that, at least and at most
 
@@ -266,7 +265,7 @@ def _score_words(family: Family, rules: ScoreRules, units: Units, *, summed: boo
 
 def begun(
     spec: ModelSpec, settings: Settings, key: bytes | None, start: Array | None, counter: Counter | None
-) -> tuple[Run, Encoder]:
+) -> tuple[Run | AveragedSGD, Encoder]:
     """A run of a fit with these settings that waits for its first rows, and the encoder of its batches."""
     how = settings.how
     if isinstance(how, Efficient):
@@ -292,12 +291,11 @@ def begun(
     return CuratorRun(how.plan, key, planned, spec.silos), encoder
 
 
-def outcome_of(run: Run, spec: ModelSpec, settings: Settings, order: NDArray[np.intp]) -> FitOutcome:
+def outcome_of(run: Any, spec: ModelSpec, settings: Settings, order: NDArray[np.intp]) -> FitOutcome:
     """Outcome of a run so far, whose columns are in this `order`."""
-    if isinstance(run, AggregateRun):
-        return aggregate.outcome(run.held(), spec, settings, order)
-    if isinstance(run, RoundsRun):
-        return rounds.outcome(run.held(), spec, settings, order)
-    from privreg.fits.published.report import report
+    if settings.tuning == "published":
+        from privreg.fits.published.report import report
 
-    return report(run, spec, settings, order)
+        return report(run, spec, settings, order)
+    outcome = rounds.outcome if settings.efficient else aggregate.outcome
+    return outcome(run.held(), spec, settings, order)

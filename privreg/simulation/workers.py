@@ -280,7 +280,7 @@ class PieceRun(RoundsRun):
         if any((key is None) != (run.key is None) for key in keys):
             raise ValueError("a piece needs a key where the fit has one")
         super().__init__(run.plan, keys[0], personal=run.personal, unusable=run.unusable)
-        self.progress = self.progress._replace(state=state)
+        self.chain = self.chain._replace(history=(self.progress._replace(state=state),))
         self.sent: list[Sent] = []
         self._left = list(zip(sizes, keys, strict=True))
         self._follow()
@@ -289,7 +289,8 @@ class PieceRun(RoundsRun):
 
     def _follow(self) -> None:
         self.size, self.key = self._left.pop(0)
-        self._begin(self.size, 1)
+        self.at = 0
+        self._lay_out(self.size, 1)
 
     def _finish(self) -> None:
         """Keep the piece's sums, with their noise, and begin the next."""

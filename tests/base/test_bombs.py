@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import tracemalloc
 import zipfile
 
@@ -215,6 +216,56 @@ def test_a_document_whose_coefficients_are_many_says_how_many(made):
         for name, content in members.items():
             z.writestr(name, content)
     refused(lambda: pr.load(path), match="damaged")
+
+
+def mappings(document, path=()):
+    """Ways to every mapping in a document; of lists the first three are enough."""
+    if isinstance(document, dict):
+        yield path
+    inside = document.items() if isinstance(document, dict) else enumerate(document[:3])
+    for key, value in inside:
+        if isinstance(value, dict | list):
+            yield from mappings(value, (*path, key))
+
+
+def persons(tmp):
+    """Results whose equation holds declarations of people."""
+    data = rows().assign(who=np.arange(N) // 2)
+    model = pr.PrivateOnlineRegression.from_formula("y ~ x", data, id="who", k_max=2, **PUBLIC)
+    model.fit(progress=False).save(tmp)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "persons"])
+def test_keys_that_nobody_knows_are_ignored_or_end_as_a_damaged_file(kind, made, tmp_path, monkeypatch):
+    """From every mapping in it: in none is a key taken for an argument."""
+    monkeypatch.setattr(archive, "check_seal", lambda *_, **__: None)
+    make, read = KINDS.get(kind, (persons, pr.load))
+    path, whole = made.get(kind, (tmp_path / "a.privreg", b""))
+    if not whole:
+        make(path)
+        whole = path.read_bytes()
+    path.write_bytes(whole)
+    members = members_of(path)
+    document = json.loads(members["privreg.json"])
+    ways, said = list(mappings(document)), set()
+    assert ways
+    for way in ways:
+        changed = json.loads(members["privreg.json"])
+        place = changed
+        for key in way:
+            place = place[key]
+        place |= {"odd": 1, "self": 1}
+        with zipfile.ZipFile(path, "w") as z:
+            for name, content in {**members, "privreg.json": json.dumps(changed).encode()}.items():
+                z.writestr(name, content)
+        try:  # another error than these fails the test
+            loaded = read(path)
+        except SavedFileError as e:
+            said.add(str(e))
+        else:
+            if way[:1] == ("equation",):
+                loaded.estimand(rows().assign(who=np.arange(N) // 2))
+    assert [text for text in said if not re.search("is damaged|can't be used|has another|is no checkpoint", text)] == []
 
 
 SMALL = {

@@ -555,6 +555,27 @@ def test_every_option_of_a_verb_is_in_its_help_and_reaches_its_front_door(verb, 
         assert not option.doors or [d for d in REACHES[verb] if accepted(d).get(option.name) is option], option.name
 
 
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_speaks_of_what_the_verb_takes_in_the_shells_words(verb, capsys):
+    main([verb, "--help"])
+    out = capsys.readouterr().out
+    taken = {option.metavar for option in of_verb(verb) if option.kind.startswith("word")}
+    for option in of_verb(verb):
+        assert not re.search(r"\b[a-z]\w*=(?![\w:])", option.help), option.name  # Python's way of naming an option
+        assert "DATA" not in option.help or "DATA" in taken, option.name
+        assert set(re.findall(r"--[a-z-]+[a-z]", option.help)) <= {o.spelt for o in of_verb(verb)}, option.name
+    words = {"plan": ["dispersion", "events", "mean", "silos if"], "means": ["sums of answers", "1.41 mu"]}
+    assert [word for word in words.get(verb, []) if word not in " ".join(out.split())] == []
+
+
+@pytest.mark.parametrize(("typed", "near"), [("--frob", ""), ("--bound", "--bounds"), ("--mumax", "--mu-max")])
+def test_an_option_that_is_near_is_guessed_and_no_other(typed, near, capsys):
+    assert main(["fit", "y ~ x", "people.csv", typed, "1"]) == 2
+    assert ("Did you mean" in (said := capsys.readouterr().err)) == bool(near)
+    assert f"there is no option {typed}." in said
+    assert near in said
+
+
 def test_help_imports_nothing_heavy():
     code = "import sys; from privreg.cli.app import main; main(['fit', '--help']); print(sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -35,7 +35,7 @@ def played(tau, mu=1.0):
 def estimated(tau, *, scale_known):
     """Estimate of a quantile and of a slope, as if the pilot had told the residual scale exactly or as it did."""
     run = played(tau)
-    progress = run.so_far()
+    progress = run.held().progress
     cov = np.array(progress.fitted.cov)
     if scale_known:
         cov[-1] = cov[:, -1] = 0.0
@@ -71,7 +71,7 @@ def test_an_even_covariate_s_stand_ins_keep_within_its_bounds():
 @pytest.mark.parametrize(("mu", "parts"), [(8.0, 8), (8.0, 1), (0.5, 8)])
 def test_how_reports_scatter_is_in_the_covariance_as_far_as_the_law_may_be_wrong(mu, parts):
     run = played(0.5, mu)
-    plan, progress, rng, times = run.plan, run.so_far(), np.random.default_rng(5), 4.0
+    plan, progress, rng, times = run.plan, run.held().progress, np.random.default_rng(5), 4.0
     law = estimate.estimate(plan, progress).carried
     seen, cells, back = [], 0, np.linalg.inv(law.local.map).T
     for one in progress.scored:
@@ -293,7 +293,7 @@ def few_have_it(n, mu, seed, share=0.05):
 @pytest.mark.parametrize(("share", "short"), [(0.05, True), (1.0, False)])
 def test_groups_answer_less_far_apart_along_a_number_that_most_records_have_at_a_bound(share, short):
     run = few_have_it(40_000, 3, 1, share).start(seed=1).update(far_for_few(40_000, 1, share))._run
-    progress = run.so_far()
+    progress = run.held().progress
     assert progress.stretch is not None
     first, last = (one.state.offsets.std(axis=0) for one in (progress.main[0], progress.main[-1]))
     one, a, b = first / first[0]

@@ -15,10 +15,10 @@ from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 import privreg as pr
 from privreg.collector.aggregate import classes, report
-from privreg.collector.aggregate.chain import Batch
 from privreg.collector.aggregate.estimate import Estimated
 from privreg.collector.aggregate.plan import Plan, Rules, State, rules_of
 from privreg.collector.aggregate.report import noised, steps
+from privreg.collector.design import Batch
 from privreg.errors import FormulaError, InferenceError, OptionError, PrivregError, UnsupportedArgumentError
 from privreg.families import scores
 from privreg.families.logistic import class_shares
@@ -454,11 +454,11 @@ def test_plans_of_cut_points_that_no_report_is_made_of_are_refused():
 
 def test_a_study_of_devices_and_two_collectors_gives_cut_points():
     plan = plan_of("ordered", rows=1_500, mu=10)
-    engine, rng = shared.engine_of(plan), np.random.default_rng(7)
-    held, closed, ends = chain.begin(engine), [], 0
+    held, rng = shared.chain_of(plan), np.random.default_rng(7)
+    engine, closed, ends = held.plan, [], 0
     while ends is not None:
-        state, ends = held.progress.state, chain.ends(engine, held)
-        ask, n = chain.present_ask(engine, held.progress), 700 if ends is None else ends
+        state, ends = held.progress.state, held.ask.ends
+        ask, n = chain.present_ask(held), 700 if ends is None else ends
         age = rng.uniform(18, 90, n)
         level = ((1.2 * (age - 54) / 36 + rng.logistic(size=n))[:, None] > [-1.0, 1.0]).sum(axis=1)
         rows = [{"age": a, "shift": ("day", "night", "both")[k]} for a, k in zip(age.tolist(), level, strict=True)]
@@ -466,8 +466,8 @@ def test_a_study_of_devices_and_two_collectors_gives_cut_points():
         exact = np.array([sums.whole(role, sums.of_person(plan, ask, answer.rows_of(plan, [r]))) for r in rows]).sum(0)
         noise = tuple(rng.standard_normal((2, len(exact))))
         closed.append(Batch(n, noised(engine, state, exact, noise)))
-        held = chain.closed(engine, held, closed[-1])
-    res = shared.results(plan, shared.follow(engine, closed), Senders())
+        held = held.closed(closed[-1])
+    res = shared.results(plan, shared.follow(plan, closed), Senders())
     assert list(res.params.index) == ["age", "day|night", "night|both"]
     truth = np.array([1.2 / 36, 1.2 * 54 / 36 - 1.0, 1.2 * 54 / 36 + 1.0])
     assert np.abs((res.params - truth) / res.bse).max() < 4.0

@@ -22,7 +22,7 @@ from privreg_field.study import tabled
 from privreg_field.study.declaring import declared
 from privreg_field.study.declaring.plan import study_plans
 from privreg_field.study.declaring.precision import planned
-from privreg_field.study.reading.collected import engine_of, table_of
+from privreg_field.study.reading.collected import chain_of, table_of
 from privreg_field.study.reading.collected import results as results_of
 from privreg_field.wire import analyses, study
 from privreg_field.wire.analyses import WORDS
@@ -328,7 +328,7 @@ def someone(rng):
 
 def test_a_tables_results_are_those_of_a_table(plans):
     rng = np.random.default_rng(3)
-    assert engine_of(plans[0]).rows == 1000
+    assert chain_of(plans[0]).plan.rows == 1000
     res = table_results(plans[0], [someone(rng) for _ in range(3000)], rng)
     assert res.nobs == 3000
     shown = res.table_one().frame()

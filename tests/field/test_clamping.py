@@ -8,7 +8,7 @@ from privreg.fits.findings import shares_of
 from privreg.fits.plan import people_for
 from privreg_field.collector import chain as chains
 from privreg_field.device.report.design import row_of
-from privreg_field.study.reading.collected import engine_of, results
+from privreg_field.study.reading.collected import chain_of, results
 from privreg_field.study.simulated.devices import Crowd
 from privreg_field.wire import messages, study
 from privreg_field.wire.messages import Token
@@ -46,12 +46,12 @@ def test_a_collector_learns_the_shares_of_what_devices_send(tmp_path):
     data = world.people(16_000)
     data.loc[::3, "age"] = 95.0
     data.loc[::7, "hours"] = np.nan
-    crowd, engine = Crowd(plan, plan_hash, data), engine_of(plan)
-    chain, cells, at = chains.begin(engine), {}, 0
+    crowd = Crowd(plan, plan_hash, data)
+    chain, cells, at = chain_of(plan), {}, 0
     while chain.progress.clamped is None:
-        made = field_state(plan_hash, chains.present_ask(engine, chain), number=len(chain.asked) - 1, before=plan_hash)
+        made = field_state(plan_hash, chains.present_ask(chain), number=len(chain.batches), before=plan_hash)
         state = messages.read_state(messages.state_payload(made), plan, plan_hash)
-        number, n = state.number, chains.ends(engine, chain)
+        number, n = state.number, chain.ask.ends
         tokens = [Token(1, k.to_bytes(16, "big"), bytes(16)) for k in range(at, at + n)]
         groups = {}
         for token, body in zip(tokens, crowd.bodies(state, range(at, at + n), tokens), strict=True):
@@ -59,8 +59,8 @@ def test_a_collector_learns_the_shares_of_what_devices_send(tmp_path):
             group = messages.group_of(plan, report.role, messages.place_of(plan_hash, token))
             groups.setdefault(chains.Place(number, report.role, group), []).append(report.values)
         cells |= {place: chains.add(None, np.array(values), place.role) for place, values in groups.items()}
-        chain, at = chains.closed(engine, chain, plan.roles, cells), at + n
-    found = shares_of(engine, chain.progress)
+        chain, at = chains.closed(chain, plan.roles, cells), at + n
+    found = shares_of(chain.plan, chain.progress)
     assert [c.name for c in found.columns] == ["hours", "age"]
     truth = np.array([0.0, 1 / 3])
     assert (np.abs(found.share - truth) < 4 * found.error).all()

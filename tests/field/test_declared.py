@@ -18,7 +18,7 @@ from privreg.tables import as_text
 from privreg_field.study import keys
 from privreg_field.study.declaring import command, declared, precision
 from privreg_field.study.declaring.plan import study_plan, study_plans
-from privreg_field.study.reading.collected import engine_of
+from privreg_field.study.reading.collected import chain_of
 from privreg_field.wire import study, wire
 from privreg_field.wire.collectors import Collector
 from tests.field.test_plan import HOURS
@@ -111,7 +111,7 @@ def test_the_signed_plan_carries_the_target_of_an_earlier_fit(tmp_path, earlier)
     assert there.asked.like == fit.asked.like  # to the bit
     assert there.to_dict() == fit.to_dict()
     plan = study_plan(fit, HOURS, about, [public(SERVER)])
-    engine = engine_of(plan)
+    engine = chain_of(plan).plan
     np.testing.assert_array_equal(engine.like[0], first._fit.equation.rows)
     assert engine.like[1] == first._fit.equation.c[-1] * first._fit.equation.y_scale
     found = command.shown(signed("plan", study.plan_payload(plan), ROOT), None)
@@ -179,7 +179,7 @@ def test_a_plan_with_a_malformed_target_is_refused(tmp_path, earlier):
     for wrong in ({"rows": [[1.0]], "c": 1.0}, {"rows": "x", "c": None}, 7):
         said["asked"]["like"] = wrong
         with pytest.raises(StudyError):
-            engine_of(plan._replace(model={"declared": json.dumps(said)}))
+            chain_of(plan._replace(model={"declared": json.dumps(said)}))
 
 
 def test_json_does_as_well(tmp_path):

@@ -13,7 +13,7 @@ from privreg_field.service.scheduler import opened
 from privreg_field.study import keys, servers
 from privreg_field.study.declaring import declared
 from privreg_field.study.declaring.plan import study_plan
-from privreg_field.study.reading.collected import engine_of, fit_plan_of
+from privreg_field.study.reading.collected import chain_of, fit_plan_of
 from privreg_field.wire import study, wire
 from tests.service.world import DECLARED, plan_of
 from tests.studies import ROOT, SERVER, public
@@ -87,7 +87,7 @@ def test_the_model_of_a_signed_plan_is_fitted_or_refused(plan, seed):
     for path, value in some(said, None, count, seed):
         text = json.dumps(changed(json.loads(plan.model["declared"]), path, value)) if len(path) < 3 else None
         text = text or json.dumps(changed(said, path, value))
-        told += refused(lambda text=text: engine_of(plan._replace(model={"declared": text})), StudyError)
+        told += refused(lambda text=text: chain_of(plan._replace(model={"declared": text})), StudyError)
     assert told > count / 2
 
 
@@ -99,7 +99,7 @@ def test_a_model_that_is_no_declaration_is_refused(plan, text):
 
 def test_a_plan_without_a_model_is_refused(plan):
     with pytest.raises(StudyError, match="carries no model"):
-        engine_of(plan._replace(model={"formula": "hours ~ age"}))
+        chain_of(plan._replace(model={"formula": "hours ~ age"}))
 
 
 def test_a_model_of_other_reports_than_devices_send_is_refused(plan):
@@ -107,8 +107,8 @@ def test_a_model_of_other_reports_than_devices_send_is_refused(plan):
     for path, value in ((("asked", "mu"), 1), (("asked", "formula"), "hours ~ age"), (("asked", "measures"), 0.1)):
         text = json.dumps(changed(said, path, value))
         with pytest.raises(StudyError, match="other reports than its model is made of"):
-            engine_of(plan._replace(model={"declared": text}))
-    assert engine_of(plan).size == 3
+            chain_of(plan._replace(model={"declared": text}))
+    assert chain_of(plan).plan.size == 3
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.thorough)])
@@ -152,7 +152,7 @@ def test_a_plan_that_was_signed_anew_is_served_and_connected_to_or_refused(plan,
             continue
 
         def serve(envelope=envelope):
-            engine_of(opened(envelope, public(ROOT))[0][0])
+            chain_of(opened(envelope, public(ROOT))[0][0])
 
         here = refused(serve, StudyError)
         there = refused(lambda: pr.connect(f"https://example.org/studies/{plan.study}/#k={root}"), StudyError)

@@ -7,10 +7,10 @@ import pytest
 
 import privreg as pr
 from privreg.collector import rounds as collector
+from privreg.collector.design import Batch
 from privreg.collector.estimation import estimate
 from privreg.errors import OptionError, SchemaError
 from privreg.fits.plan import plan_of
-from privreg.protocol.rounds import Reports
 from privreg.simulation import devices
 from privreg_field.collector import messages as field
 from privreg_field.device.report import answer
@@ -128,7 +128,7 @@ def simulated(engine, state, y, x, m):
     else:
         total = devices.sums(engine, state, inside, x, None, None)
     groups = len(state.offsets)
-    return Reports(np.full((1, groups), m / groups), total[None], m)
+    return Batch(m, total[None], np.full((1, groups), m / groups))
 
 
 # --- other models --------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ import pytest
 import privreg as pr
 from privreg.collector.aggregate import report
 from privreg.errors import InferenceError, OptionError, StudyError
-from privreg_field.collector import batches as chain
 from privreg_field.study import servers
 from privreg_field.study.reading import picture, shared
 from privreg_field.study.reading.connect import main as results
@@ -56,7 +55,7 @@ def test_results_are_those_of_the_sums_of_both_in_any_order(over, turned):
     study = connected(*([URLS[::-1], TOKENS[::-1]] if turned else [URLS, TOKENS]))
     res = study.results()
     batches = over.chain.batches
-    alone = shared.results(over.plan, shared.follow(over.engine, batches), shared.senders_of(over.plan, over.chain))
+    alone = shared.results(over.plan, shared.follow(over.plan, batches), shared.senders_of(over.plan, over.chain))
     np.testing.assert_array_equal(res.params, alone.params)
     np.testing.assert_array_equal(res.bse, alone.bse)
     assert res.nobs == sum(b.people for b in batches)
@@ -110,7 +109,7 @@ def test_a_batch_that_was_lost_or_is_impossible_is_said(fresh):
     far = np.zeros(fresh.engine.width(fresh.chain.progress.state.role), dtype=np.int64)
     far[0] = int(400.0 * steps.unit + 40.0 * steps.sd)
     fresh.batch(200, total=far)
-    assert fresh.chain.refused == (0, 1)
+    assert fresh.chain.progress.refused == (0, 1)
     fresh.all()
     res = study.results()
     first = fresh.chain.history[0].state.role
@@ -146,7 +145,7 @@ def test_an_analyst_sees_which_people_rest_on_one_collectors_word(fresh, deaf, e
 def test_a_study_is_followed_as_it_goes_on(fresh):
     study = connected()
     assert "0 of 2,500 invited, in 0 sums" in repr(study)
-    ends = chain.ends(fresh.engine, fresh.chain)
+    ends = fresh.chain.ask.ends
     with pytest.raises(InferenceError, match=f"the round 'clamping' has 0 reports, and ends when it has {ends}"):
         study.results()
     fresh.batch()
@@ -159,15 +158,15 @@ def test_a_study_is_followed_as_it_goes_on(fresh):
     assert max(map(len, repr(study).split("\n"))) <= 80
     frame = study.rounds
     assert frame["reports"].tolist() == [people, 28]
-    assert frame["closes_at"].iloc[1] == chain.ends(fresh.engine, fresh.chain)
+    assert frame["closes_at"].iloc[1] == fresh.chain.ask.ends
     told = picture._progress(picture.Followed("sleep", study._counts, study._estimated))
     assert (told["people"], told["issued"], told["status"]) == (people + 28, 2_500, "open")
     assert told["rounds"][0] == {
         "state": 0, "role": "clamping", "reports": people, "ends": None, "fetched": 0, "open": False
     }  # fmt: skip
-    ends = chain.ends(fresh.engine, fresh.chain)
+    ends = fresh.chain.ask.ends
     assert [told["rounds"][1][name] for name in ("reports", "ends", "open")] == [28, ends, True]
-    while chain.ends(fresh.engine, fresh.chain) is not None:
+    while fresh.chain.ask.ends is not None:
         fresh.batch()
     with pytest.raises(InferenceError, match="the round 'main' has 0 reports, and ends when it is closed, by `privreg"):
         study.results()

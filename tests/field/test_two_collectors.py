@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
 from privreg.collector.aggregate import report
-from privreg.collector.aggregate.chain import Batch
 from privreg.collector.aggregate.plan import State
+from privreg.collector.design import Batch
 from privreg.errors import OptionError, StudyError
 from privreg.fits.outcome import Senders
 from privreg.protocol import lattice as radii
@@ -89,7 +89,7 @@ def plan_of(family="huber", collectors=COLLECTORS, **more):
 def test_a_plan_is_read_as_it_was_written_and_makes_the_same_rounds(family):
     plan = plan_of(family)
     assert study.read_plan(study.plan_payload(plan)) == plan
-    engine = shared.engine_of(plan)
+    engine = shared.chain_of(plan).plan
     assert chain.roles_of(engine) == plan.roles
     assert chain.sums_of(engine) == plan.sums
     assert {r.role for r in plan.rounds} == set(plan.roles)
@@ -168,15 +168,15 @@ def test_radii_of_sums_are_the_largest_that_keep_the_budget(form, mu):
 def test_states_are_read_as_they_were_written_and_results_follow_from_sums():
     plan = plan_of()
     payload = study.plan_payload(plan)
-    named, engine, rng = wire.hash_of(payload), shared.engine_of(plan), np.random.default_rng(4)
-    held, before, batches = chain.begin(engine), named, []
+    named, held, rng = wire.hash_of(payload), shared.chain_of(plan), np.random.default_rng(4)
+    engine, before, batches = held.plan, named, []
     for _ in range(12):
         state = held.progress.state
-        said = state_of(engine, held, named, before)
+        said = state_of(held, named, before)
         written = messages.state_payload(said)
         assert messages.read_state(written, plan, named) == said
         before = wire.hash_of(written)
-        ends = chain.ends(engine, held)
+        ends = held.ask.ends
         n = 800 if ends is None else ends
         x = np.column_stack([np.ones(n), rng.uniform(-1, 1, n), *(rng.random((2, n)) < 0.3)])
         x = np.clip(x, engine.lows, engine.highs)
@@ -186,28 +186,28 @@ def test_states_are_read_as_they_were_written_and_results_follow_from_sums():
         exact = steps.whole(report.vectors(engine, state, y, x, None, flags)).sum(axis=0)
         drawn = tuple(rng.standard_normal((2, len(exact))))
         batches.append(Batch(n, report.noised(engine, state, exact, drawn)))
-        held = chain.closed(engine, held, batches[-1])
+        held = held.closed(batches[-1])
         if ends is None:
             break
     assert ends is None
-    assert held.refused == ()
-    res = shared.results(plan, shared.follow(engine, batches), Senders())
+    assert held.progress.refused == ()
+    res = shared.results(plan, shared.follow(plan, batches), Senders())
     assert res.nobs == sum(b.people for b in batches)
     assert np.isfinite(res.bse).all()
 
 
 def test_a_sum_that_no_reports_can_have_is_left_out_and_others_are_asked_the_same():
-    engine = shared.engine_of(plan_of())
-    held = chain.begin(engine)
+    held = shared.chain_of(plan_of())
+    engine = held.plan
     size, steps = engine.width(held.progress.state.role), report.steps(engine, held.progress.state)
     far = np.zeros(size, dtype=np.int64)
     far[0] = int(40.0 * steps.unit + 40.0 * steps.sd)
-    after = chain.closed(engine, held, Batch(20, far))
-    assert after.refused == (0,)
+    after = held.closed(Batch(20, far))
+    assert after.progress.refused == (0,)
     assert after.progress.state == held.progress.state._replace(number=1)
     assert after.progress.held == (20,)
-    fine = chain.closed(engine, held, Batch(20, np.zeros(size, dtype=np.int64)))
-    assert fine.refused == ()
+    fine = held.closed(Batch(20, np.zeros(size, dtype=np.int64)))
+    assert fine.progress.refused == ()
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_a_study_names_two_collectors_or_none():
     said = json.loads(study.plan_payload(plan))
     said["sums"]["top"] = (2.0 * plan.sums.top).hex()
     with pytest.raises(StudyError, match="sign it anew"):
-        shared.engine_of(study.read_plan(json.dumps(said).encode()))
+        shared.chain_of(study.read_plan(json.dumps(said).encode()))
     said = json.loads(study.plan_payload(plan))
     said["roles"]["main"]["radius"] += 1
     with pytest.raises(MessageError, match="breaks the budget"):
@@ -249,8 +249,7 @@ def test_a_study_names_two_collectors_or_none():
     said["sums"]["format"] = 2
     with pytest.raises(MessageError, match="plan is of two collectors of an earlier version"):
         study.read_plan(json.dumps(said).encode())
-    engine = shared.engine_of(plan)
-    old = json.loads(messages.state_payload(state_of(engine, chain.begin(engine), named := bytes(32))))
+    old = json.loads(messages.state_payload(state_of(shared.chain_of(plan), named := bytes(32))))
     del old["asks"][0]["reach"]
     with pytest.raises(MessageError, match="state is of two collectors of an earlier version"):
         messages.read_state(json.dumps(old).encode(), plan, named)
@@ -308,8 +307,8 @@ def sealed():
     return plan, secret, wire.hash_of(study.plan_payload(plan))
 
 
-def state_of(engine, held, named, before=None):
-    return field_state(named, chain.present_ask(engine, held.progress), number=len(held.batches), before=before)
+def state_of(held, named, before=None):
+    return field_state(named, chain.present_ask(held), number=len(held.batches), before=before)
 
 
 def hash_of(state):
@@ -325,14 +324,13 @@ def rows_of(n, seed=3):
 
 def test_a_crowds_shares_are_sealed_to_both_and_add_up_to_reports(sealed):
     plan, secret, named = sealed
-    engine, n = shared.engine_of(plan), 50
+    held, n = shared.chain_of(plan), 50
     crowd, tokens = SharedCrowd(plan, named, rows_of(n)), [token(k) for k in range(n)]
-    held = chain.begin(engine)
-    seen = set()
+    engine, seen = held.plan, set()
     while held.progress.state.role not in seen:
         inside = held.progress.state
         seen.add(inside.role)
-        state = state_of(engine, held, named)
+        state = state_of(held, named)
         twice = [crowd.posts(state, range(n), tokens) for _ in range(2)]
         opened = [_opened(plan, secret, named, state, posts, tokens) for posts in twice]
         numbers = plan.roles[inside.role].numbers
@@ -347,7 +345,7 @@ def test_a_crowds_shares_are_sealed_to_both_and_add_up_to_reports(sealed):
         top = opened[0].view(np.uint64) >> np.uint64(63)  # of a share alone, as a coin: 5 sd
         for part in top:
             assert abs(part.mean() - 0.5) < 2.5 / math.sqrt(n * numbers)
-        held = chain.closed(engine, held, Batch(500, np.zeros(numbers, dtype=np.int64)))
+        held = held.closed(Batch(500, np.zeros(numbers, dtype=np.int64)))
     assert {"clamping", "moments"} <= seen
 
 
@@ -367,8 +365,7 @@ def _opened(plan, secret, named, state, posts, tokens):
 
 def test_a_share_opens_for_its_collector_state_and_token_alone(sealed):
     plan, secret, named = sealed
-    engine = shared.engine_of(plan)
-    state = state_of(engine, chain.begin(engine), named)
+    state = state_of(shared.chain_of(plan), named)
     ((body, _),) = SharedCrowd(plan, named, rows_of(1)).posts(state, [0], [token(7)])
     sealed_share = peers.read_share(body, plan, named).sealed
     right = ("a", hash_of(state), token(7))

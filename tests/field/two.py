@@ -5,7 +5,7 @@ import json
 import numpy as np
 
 from privreg.collector.aggregate import report
-from privreg.collector.aggregate.chain import Batch
+from privreg.collector.design import Batch
 from privreg.errors import StudyError
 from privreg.protocol.sums import LETTERS
 from privreg_field.collector import batches as chain
@@ -31,9 +31,9 @@ class Two:
         self.plan = plan_of(**more)
         payload = study.plan_payload(self.plan)
         self.hash, self.envelope = wire.hash_of(payload), signed("plan", payload, ROOT)
-        self.engine = shared.engine_of(self.plan)
         self.rng = np.random.default_rng(4)
-        self.chain, self.batches, self.states, self.issued = chain.begin(self.engine), [], [], 2_500
+        self.chain, self.batches, self.states, self.issued = shared.chain_of(self.plan), [], [], 2_500
+        self.engine = self.chain.plan
         self.came = {"a": 0, "b": 0}
         self.edit = lambda letter, path, data: data
         self.publish()
@@ -42,7 +42,7 @@ class Two:
 
     def publish(self, *, is_open=True):
         before = wire.hash_of(self.states[-1][0]) if self.states else self.hash
-        ask, number = chain.present_ask(self.engine, self.chain.progress), len(self.batches)
+        ask, number = chain.present_ask(self.chain), len(self.batches)
         said = field_state(self.hash, ask, number=number, before=before, open=is_open)
         payload = messages.state_payload(said)
         self.states.append((payload, signed("state", payload, *SIGNERS.values())))
@@ -60,7 +60,7 @@ class Two:
 
     def batch(self, n=None, *, total=None, lost=False, is_open=True):
         """Close a batch, and publish the next state."""
-        k, ends = len(self.batches), chain.ends(self.engine, self.chain)
+        k, ends = len(self.batches), self.chain.ask.ends
         n = (900 if ends is None else ends) if n is None else n
         if lost:
             self.batches.append({letter: {"k": k, "people": 0, "status": "lost"} for letter in LETTERS})
@@ -73,7 +73,7 @@ class Two:
             for one, other in (LETTERS, LETTERS[::-1]):
                 made[one]["other_hash"] = wire.base(wire.hash_of(wire.dumps(made[other]["value"])))
             self.batches.append(made)
-        self.chain = chain.closed(self.engine, self.chain, None if lost else Batch(n, total))
+        self.chain = self.chain.closed(None if lost else Batch(n, total))
         self.publish(is_open=is_open)
 
     def published(self, letter, k, n, listed, words, **more):
@@ -88,7 +88,7 @@ class Two:
 
     def all(self):
         """Early rounds and the main round."""
-        while chain.ends(self.engine, self.chain) is not None:
+        while self.chain.ask.ends is not None:
             self.batch()
         self.batch(is_open=False)
         return self

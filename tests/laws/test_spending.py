@@ -19,7 +19,7 @@ from privreg.simulation.rounds import RoundsRun
 from privreg.simulation.streaming.stream import Stream
 from privreg.simulation.workers import blocks_of, files_of, fit_blocks
 from privreg_field.collector import chain as chains
-from privreg_field.study.reading.collected import engine_of
+from privreg_field.study.reading.collected import chain_of
 from privreg_field.study.simulated.devices import Crowd
 from privreg_field.wire import messages
 from tests.service import world
@@ -72,8 +72,8 @@ def swarm(data, path):
     plan, plan_hash, _ = world.plan_of(path, rows=16_000, mu=1)
     rows = world.people(40)
     crowd = Crowd(plan, plan_hash, rows)
-    engine = engine_of(plan)
-    opened = field_state(plan_hash, chains.present_ask(engine, chains.begin(engine)))
+    chain = chain_of(plan)
+    opened = field_state(plan_hash, chains.present_ask(chain))
     state = messages.read_state(messages.state_payload(opened), plan, plan_hash)
     tokens = [messages.Token(1, k.to_bytes(16, "big"), bytes(16)) for k in range(40)]
     return rows, lambda: crowd.bodies(state, range(40), tokens)

@@ -68,16 +68,16 @@ def fitted(kind):
         res = model.fit(seed=11, progress=False)
     (run,) = runs
     progress, states = collector.begin(run.plan), []
-    for reports in run.behind:
+    for reports in run.chain.batches:
         states.append(progress.state)
         progress = collector.advance(run.plan, progress, reports)
-    return res, run, [*states, progress.state], estimate(run.plan, run.so_far())
+    return res, run, [*states, progress.state], estimate(run.plan, run.held().progress)
 
 
 def reference(kind):
     """The same from the same reports."""
     _, run, states, _ = fitted(kind)
-    reports = [*run.behind, run.reports]
+    reports = [*run.chain.batches, run.reports]
     rounds = [(s.number, s.role, r.weight, r.total) for s, r in zip(states, reports, strict=True)]
     columns = {"huber": ["a", "b", "y"], "logistic": ["a", "b"], "factor": ["a", "y"]}[kind]
     levels = CODED if kind == "factor" else None

@@ -185,7 +185,7 @@ def test_counts_tell_what_came_and_what_became_of_it(client, world):
     (round_,) = said["rounds"]
     assert (round_["state"], round_["role"], round_["reports"], round_["fetched"]) == (0, "moments", 5, 3)
     assert (said["people"], said["issued"], said["planned"], said["late"], said["status"]) == (5, 600, 600, 0, "open")
-    assert len(said["ahead"]) == len(world.scheduler.engine.rounds) - 1
+    assert len(said["ahead"]) == len(world.scheduler.chain.plan.rounds) - 1
 
 
 def test_rounds_are_planned_open_and_closed(world):

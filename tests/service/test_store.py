@@ -353,7 +353,7 @@ def test_of_two_servers_the_slower_one_takes_over_what_was_published(tmp_path, m
     """Its own sums are later ones: the state that it made of them follows from no snapshot."""
     world = World(tmp_path, n=400)
     slow = Scheduler(open_store(world.url, "sleep"), SERVER, world.clock)
-    needed = chains.ends(world.scheduler.engine, world.scheduler.chain)
+    needed = world.scheduler.chain.ask.ends
     world.store.take([world.arrived(b) for b in world.bodies(needed)], {})
     own = slow.store.cells
 
@@ -366,8 +366,8 @@ def test_of_two_servers_the_slower_one_takes_over_what_was_published(tmp_path, m
     assert slow.advance()
     monkeypatch.undo()
     assert slow.states == world.scheduler.states
-    assert slow.chain.asked == world.scheduler.chain.asked
-    needed = chains.ends(slow.engine, slow.chain)
+    assert len(slow.chain.history) == len(world.scheduler.chain.history)
+    needed = slow.chain.ask.ends
     world.store.take([world.arrived(b) for b in world.bodies(needed)], {})
     assert slow.advance()
     world.scheduler.catch_up()
@@ -375,7 +375,7 @@ def test_of_two_servers_the_slower_one_takes_over_what_was_published(tmp_path, m
 
 
 def test_a_study_closes_though_another_state_is_published_meanwhile(world, monkeypatch):
-    needed = chains.ends(world.scheduler.engine, world.scheduler.chain)
+    needed = world.scheduler.chain.ask.ends
     world.store.take([world.arrived(b) for b in world.bodies(needed)], {})
     closing = Scheduler(open_store(world.url, "sleep"), SERVER, world.clock)
     own = closing._stated

@@ -16,7 +16,6 @@ from scipy.stats import chi2, norm
 
 import privreg as pr
 from privreg.errors import OptionError, StudyError
-from privreg_field.collector import chain as chains
 from privreg_field.device.command import main as respond
 from privreg_field.device.report import design
 from privreg_field.service.commands.collector import collector
@@ -209,7 +208,7 @@ def test_devices_over_http_give_the_estimate_of_the_rounds_in_process(tmp_path, 
             while world.next < n:
                 settle(world)
                 world.scheduler.catch_up()
-                needed = chains.ends(world.scheduler.engine, world.scheduler.chain) or 2000
+                needed = world.scheduler.chain.ask.ends or 2000
                 have = world.store.people().get(world.scheduler.present.k, 0)
                 bodies = world.bodies(min(needed - have if needed > have else 2000, 2000, n - world.next))
                 assert set(pool.map(poster.post, bodies)) == {201}

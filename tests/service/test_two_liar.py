@@ -19,7 +19,7 @@ import httpx2
 import numpy as np
 import pytest
 
-from privreg.collector.aggregate import chain
+from privreg.collector.design import Chain
 from privreg_field.service.store.records import LOST, PUBLISHED
 from privreg_field.service.sums import batch_log, peer, sealing
 from privreg_field.service.sums.app import make
@@ -256,9 +256,9 @@ def once(make, key):
 @pytest.fixture(params=[0, 1], ids=["honest a", "honest b"])
 def play(request, monkeypatch):
     monkeypatch.setattr(sealing, "rounded_normal", lambda bits, words: 7)
-    monkeypatch.setattr(batch_log, "engine_of", once(batch_log.engine_of, lambda plan: None))
-    closed = once(chain.closed, lambda engine, before, batch: batch and batch.total.tobytes())
-    monkeypatch.setattr(chain, "closed", closed)  # of the first batch, whose next state takes long to make
+    monkeypatch.setattr(batch_log, "chain_of", once(batch_log.chain_of, lambda plan: None))
+    closed = once(Chain.closed, lambda _, batch: batch and batch.total.tobytes())
+    monkeypatch.setattr(Chain, "closed", closed)  # of the first batch, whose next state takes long to make
     with tempfile.TemporaryDirectory(dir=FAST) as folder:
         made = Play(Path(folder), request.param)
         yield made

@@ -292,7 +292,7 @@ def test_a_batch_of_a_liar_is_lost_or_one_that_both_have(pair, liar, lie):
         assert all(scheduler.shares.batch(0).value == b"" for scheduler in pair.schedulers)
         assert pair.send(1 - liar, pair.people[:1]) == ["lost"]  # its tokens are used up
         assert pair.schedulers[0].role_of(1) == pair.schedulers[0].role_of(0)  # and others are asked the same
-        assert len(pair.schedulers[0].chain.refused) == 1
+        assert len(pair.schedulers[0].chain.progress.refused) == 1
 
 
 def test_another_list_is_refused_for_ever(pair):

@@ -7,7 +7,6 @@ import privreg as pr
 from privreg.privacy.ledger import Release
 from privreg.simulation import aggregate as played
 from privreg.simulation.streaming.stream import begin
-from privreg_field.collector import batches as chains
 from privreg_field.service.access import Issuer
 from privreg_field.service.sums import sealing
 from privreg_field.study.reading.collected import fit_plan_of
@@ -38,7 +37,7 @@ def answered(pair, rows, tokens):
     """Let devices answer, each the state that is open, until all have; reports of each batch."""
     crowd, a, done, sizes = SharedCrowd(pair.plan, pair.hash, rows), pair.schedulers[0], 0, []
     while done < len(crowd):
-        ends = chains.ends(a.engine, a.chain)
+        ends = a.chain.ask.ends
         who = range(done, len(crowd) if ends is None else done + ends)
         for first in who[::AT_ONCE]:
             some = range(first, min(first + AT_ONCE, who.stop))

@@ -233,7 +233,7 @@ def test_no_noise_without_privacy_and_the_sum_of_pieces_is_that_of_the_rows(fold
         return found
 
     stream = stream_of(whole(folder), noted, mu=None)
-    reports = stream._run.behind[0]
+    reports = stream._run.chain.batches[0]
     role = stream._run.plan.rounds[0]
     assert role.role == "moments"
     first = [one for some, sent in sums if some[5].number == 0 for one in sent]

@@ -11,6 +11,7 @@ from scipy.stats import binom, norm
 import privreg as pr
 from privreg.collector import rounds
 from privreg.collector.covariates.moments import Bounded
+from privreg.collector.design import Batch
 from privreg.errors import ReliabilityWarning
 from privreg.fits.findings import shares_of
 from privreg.fits.notes import Shares, harmed, quantile
@@ -18,7 +19,6 @@ from privreg.fits.plan import people_for
 from privreg.fits.settings import FitOptions
 from privreg.formula.design import Design
 from privreg.privacy.noise import seeded_key
-from privreg.protocol.rounds import Reports
 from privreg.protocol.schedule import MOST, Round, people_of, schedule
 from privreg.results.statement import PrivacyStatement
 from privreg.simulation.rounds import RoundsRun
@@ -55,7 +55,7 @@ def model(data=None, formula="y ~ a + b + g", **more):
 def told(stream):
     """Shares that a stream's records have told."""
     run = stream._run
-    return shares_of(run.plan, run.so_far())
+    return shares_of(run.plan, run.held().progress)
 
 
 # --- who is asked --------------------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ def test_late_reports_are_counted():
     plan, flags = asking(), np.zeros((2_000, 3), dtype=bool)
     flags[:300, 1] = True
     before = asked(plan, flags, 1)
-    more = Reports(np.full((1, 1), 500.0), np.array([[[0.0, 400.0, 1.0]]]), 500)
+    more = Batch(500, np.array([[[0.0, 400.0, 1.0]]]), np.full((1, 1), 500.0))
     after = rounds.late(before, before.clamped.number, more)
     assert after.clamped.people == 2_500
     np.testing.assert_array_equal(after.clamped.total, before.clamped.total + more.total[0, 0])

@@ -12,6 +12,7 @@ from scipy.stats import binom
 import privreg as pr
 from privreg.collector.aggregate.estimate import _weights
 from privreg.collector.inference import methods
+from privreg.collector.inference.methods import dealt
 from privreg.errors import InferenceError, SchemaError, StreamError
 from privreg.simulation.devices import by_group
 from privreg.simulation.streaming.encoding import Block
@@ -129,10 +130,10 @@ def test_local_groups_hold_whole_clusters_and_everybody_counts_once() -> None:
     stream.update(data.iloc[1_700:])
     stream.results()
     run = stream._run
-    main = [s for s in run.so_far().scored if s.state.role == "main"]
+    main = [s for s in run.held().progress.scored if s.state.role == "main"]
     held = np.sum([s.weight.sum(axis=0) for s in main], axis=0)
     first = 3_000 - round(held.sum())
-    of = run.groups[data["school"].to_numpy()[first:]]
+    of = dealt(SCHOOLS, run.plan.groups)[data["school"].to_numpy()[first:]]
     assert held.tolist() == np.bincount(of, minlength=8).tolist()
     assert run.clustered.tolist() == np.bincount(data["school"], minlength=SCHOOLS).tolist()
 

@@ -203,8 +203,10 @@ def test_workers_are_not_told_them_and_need_them_not(tmp_path):
     one, other = (fit_blocks(spec, asked, None, 3, files, each)._run for each in (backwards, in_turn))
     plain = fit_blocks(spec, FitOptions(), None, 3, files, in_turn)._run
     assert set(given) == {None}
-    np.testing.assert_array_equal(estimate(one.plan, one.so_far()).theta, estimate(other.plan, other.so_far()).theta)
-    assert (estimate(one.plan, one.so_far()).theta != estimate(plain.plan, plain.so_far()).theta).any()
+    np.testing.assert_array_equal(
+        estimate(one.plan, one.held().progress).theta, estimate(other.plan, other.held().progress).theta
+    )
+    assert (estimate(one.plan, one.held().progress).theta != estimate(plain.plan, plain.held().progress).theta).any()
     assert one.plan.covariates is not None
 
 

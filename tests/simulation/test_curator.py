@@ -26,8 +26,9 @@ from scipy.stats import chi2
 
 import privreg as pr
 from privreg.cli.app import main
-from privreg.collector.aggregate import chain
+from privreg.collector.aggregate.chain import full
 from privreg.collector.aggregate.report import steps
+from privreg.collector.design import begin
 from privreg.errors import (
     BudgetError,
     DataError,
@@ -358,16 +359,16 @@ def test_switches_of_a_record_move_a_rounded_sum_by_no_more_than_the_noise_is_fo
         "y ~ " + " + ".join(list(bounds)[:-1]), None, bounds=bounds, mu=1, trust="central"
     )
     plan, _ = aggregate.plan_of(made._spec, 20_000)
-    state = chain.begin(plan).progress.state
+    state = begin(full, plan).progress.state
     assert state.role == "clamping"
     radius = steps(plan, state).radius
     for many in range(1, 60):
         y, x = np.full(many, 0.5), np.ones((many, plan.d))
         flags = np.ones((many, plan.bounded), dtype=np.bool_)
-        full = simulated.rounded(plan, state, Block(y, x, None, None, clamped=flags))
+        whole = simulated.rounded(plan, state, Block(y, x, None, None, clamped=flags))
         y[0] = np.nan
         less = simulated.rounded(plan, state, Block(y, x, None, None, clamped=flags))
-        assert sum(int(v) ** 2 for v in full - less) <= radius**2
+        assert sum(int(v) ** 2 for v in whole - less) <= radius**2
 
 
 def test_blocks_are_cut_evenly_however_rows_come() -> None:
@@ -560,9 +561,9 @@ def test_states_follow_from_published_sums_alone(monkeypatch: pytest.MonkeyPatch
     run, exact = released(rows(), monkeypatch)
     other, changed = released(rows().assign(y=rows()["y"].where(rows().index != 7, 6.0)), monkeypatch)
     for one in (run, other):
-        known = chain.begin(one.plan)
+        known = begin(full, one.plan)
         for batch, state in zip(one.chain.batches, one.chain.history[1:], strict=True):
-            known = chain.closed(one.plan, known, batch)
+            known = known.closed(batch)
             assert known.progress.state.theta.tobytes() == state.state.theta.tobytes()
             assert known.progress.state.mu == state.state.mu
     first = next(k for k, (a, b) in enumerate(zip(exact, changed, strict=False)) if (a != b).any())

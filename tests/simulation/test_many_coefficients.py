@@ -16,7 +16,7 @@ from privreg.simulation import tuning
 from privreg.simulation.devices import MOST, NUMBERS, most
 from privreg_field.study.declaring.declared import read
 from privreg_field.study.declaring.plan import study_plan
-from privreg_field.study.reading.collected import engine_of
+from privreg_field.study.reading.collected import chain_of
 from tests.studies import SERVER, public
 
 REASON = "coefficients are too many for local reports by rounds, which go up to 100: .* 4 million people at mu = 1"
@@ -118,7 +118,7 @@ def test_a_study_is_refused_when_it_is_declared_and_when_it_was_signed_before(tm
     plan = study_plan(fit, fit.spec.design.trees(), about, [public(SERVER)])
     monkeypatch.undo()
     with pytest.raises(StudyError, match="a model that can't be fitted: 101 " + REASON):
-        engine_of(plan)
+        chain_of(plan)
 
 
 def test_rows_of_many_columns_are_played_few_at_a_time():

@@ -88,7 +88,7 @@ def test_so_they_are_where_reports_of_a_round_are_one_sum():
     data = people(MANY, 5)
     data["y"] += ORDERS["rising"](np.arange(MANY) / MANY)
     run = pr.PrivateOnlineRegression.from_formula("y ~ a + b", **{**PUBLIC, "mu": 3}, rows=MANY).start(seed=3)
-    progress = run.update(data)._run.so_far()
+    progress = run.update(data)._run.held().progress
     whole = [
         one._replace(weight=one.weight.sum(axis=0, keepdims=True), score=one.score.sum(axis=0, keepdims=True))
         for one in progress.scored

@@ -162,8 +162,8 @@ def test_no_noise_is_drawn_twice(name, label, cuts):
             run.advance(y[at : at + step], x[at : at + step])
             at = min(at + step, 5000)
             if then == "results":
-                run.so_far()
-                run.so_far()
+                run.held()
+                run.held()
             elif then:
                 arrays, secrets = run.to_arrays(), run.secrets()
                 if then == "again":
@@ -214,7 +214,7 @@ def test_a_forked_process_gets_no_noise(monkeypatch):
     with monkeypatch.context() as m:  # what os.getpid() says in a forked child
         m.setattr(os, "getpid", lambda: -1)
         with pytest.raises(StreamError, match="another process"):
-            run.so_far()
+            run.held()
         with pytest.raises(StreamError, match="another process"):
             run.secrets()
     run.advance(y[100:], x[100:])
@@ -285,10 +285,10 @@ def test_whether_a_private_response_is_missing_is_told_by_noise_alone():
             stream.update((v[:1500], x[:1500]))
     one, two = (stream._run for stream in streams)
     roles = [r.role for r in one.plan.rounds]
-    rows = [k for k in range(len(one.behind)) if roles[k] == "moments"]
+    rows = [k for k in range(len(one.chain.batches)) if roles[k] == "moments"]
     assert rows
     for k in rows:
-        np.testing.assert_array_equal(one.behind[k].total, two.behind[k].total)
+        np.testing.assert_array_equal(one.chain.batches[k].total, two.chain.batches[k].total)
     np.testing.assert_array_equal(one.progress.state.rows, two.progress.state.rows)
     assert (one.progress.state.rows != np.eye(D)).any()
 
@@ -397,7 +397,7 @@ def test_results_hold_what_is_open():
     x, y = people(3000)
     run.advance(y, x)
     assert run.noised < run.people == 3000
-    progress = run.so_far()
+    progress = run.held().progress
     assert sum(progress.held) + progress.main[-1].weight.sum() == 3000
 
 
@@ -413,7 +413,7 @@ def test_parts_are_runs_of_equal_length(monkeypatch):
     sizes = [sum(size for part, size in pieces if part == k) for k in range(PARTS)]
     assert sizes == expected
     run.advance(y[1184:], x[1184:])
-    np.testing.assert_array_equal(run.behind[-1].weight.sum(axis=1), expected)
+    np.testing.assert_array_equal(run.chain.batches[-1].weight.sum(axis=1), expected)
 
 
 def test_a_stream_is_saved_and_goes_on(tmp_path):
@@ -462,7 +462,7 @@ def test_of_an_unknown_number_of_rows_every_round_is_a_quarter_of_those_before()
     for k in range(4, len(held)):
         assert held[k] == sum(held[:k]) // 4
     assert run.people == 20_000
-    found = estimate(run.plan, run.so_far())
+    found = estimate(run.plan, run.held().progress)
     assert found is not None
     assert np.isfinite(found.cov).all()
 

@@ -16,8 +16,9 @@ from scipy.stats import chi2
 
 import privreg as pr
 from privreg.cli.app import main
-from privreg.collector.aggregate import chain
+from privreg.collector.aggregate.chain import full
 from privreg.collector.aggregate.report import steps
+from privreg.collector.design import begin
 from privreg.errors import BudgetError, DataError, OptionError, PrivregError, SchemaError
 from privreg.errors import UnsupportedArgumentError as Unsupported
 from privreg.fits import aggregate
@@ -211,9 +212,9 @@ def test_budgets_of_rounds_add_up_to_mu_and_states_follow_from_published_sums(mo
     run, _ = played(monkeypatch)
     assert Fraction(999, 1000) < sum(Fraction(repr(p.state.mu)) ** 2 for p in run.chain.history[:-1]) <= 1
     assert lattice.composed([lattice.fraction_of(p.state.mu) for p in run.chain.history[:-1]], lattice.fraction_of(1.0))
-    known = chain.begin(run.plan)
+    known = begin(full, run.plan)
     for batch, state in zip(run.chain.batches, run.chain.history[1:], strict=True):
-        known = chain.closed(run.plan, known, batch)
+        known = known.closed(batch)
         assert known.progress.state.theta.tobytes() == state.state.theta.tobytes()
 
 
@@ -250,11 +251,11 @@ def test_a_silo_that_drops_out_widens_intervals_and_moves_the_target_to_the_othe
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run, _ = played(monkeypatch, mu=None)
-    known = chain.begin(run.plan)
+    known = begin(full, run.plan)
     for batch in run.chain.batches:
-        silent = batch._replace(total=batch.total.copy(), silos=(1_500, 0, 600), people=2_100)
+        silent = batch._replace(total=batch.total.copy(), weight=np.array([1_500, 0, 600]), people=2_100)
         silent.total[1] = 0
-        known = chain.closed(run.plan, known, silent)
+        known = known.closed(silent)
     from privreg.collector.aggregate.estimate import estimate
 
     gone, whole = estimate(run.plan, known.progress), estimate(run.plan, run.progress)

@@ -8,9 +8,9 @@ import pytest
 
 import privreg as pr
 from privreg.collector import rounds as collector
+from privreg.collector.design import Batch
 from privreg.collector.estimation import estimate
 from privreg.errors import BudgetError, DataError, InferenceError, OptionError, UnsupportedArgumentError
-from privreg.protocol.rounds import Reports
 from privreg.simulation.rounds import RoundsRun
 from privreg.simulation.simulate import FieldRun
 from privreg.simulation.streaming.stream import begin
@@ -153,7 +153,7 @@ def test_neither_chunks_nor_threads_change_what_becomes_of_a_report():
     whole.advance(encoded.y, encoded.x, clamped=encoded.clamped)
     for at in np.array_split(np.arange(N), [7, 5000, 5001, 20_011]):
         parts.advance(encoded.y[at], encoded.x[at], clamped=encoded.clamped[at])
-    one, other = (estimate.estimate(run.plan, run.so_far()) for run in (whole, parts))
+    one, other = (estimate.estimate(run.plan, run.held().progress) for run in (whole, parts))
     assert (one.theta == other.theta).all()
     assert whole.came == parts.came
 
@@ -223,10 +223,10 @@ def test_late_reports_are_as_good_as_early_ones():
     made, rows = model(people()), people()
     run, encoded = field(made, rows)
     run.advance(encoded.y, encoded.x, clamped=encoded.clamped)
-    plan, whole = run.plan, run.so_far()
+    plan, whole = run.plan, run.held().progress
     number = whole.main[3].state.number
     seen = {s.state.number: s for s in whole.scored}[number]
-    part = Reports(0.25 * seen.weight, 0.25 * seen.score, 0)
+    part = Batch(0, 0.25 * seen.score, 0.25 * seen.weight)
     less = [s._replace(weight=0.75 * s.weight, score=0.75 * s.score) if s is seen else s for s in whole.scored]
     again = collector.late(whole._replace(scored=tuple(less)), number, part)
     one, other = (estimate.estimate(plan, progress) for progress in (whole, again))
@@ -240,7 +240,7 @@ def test_a_late_joint_report_enters_the_mean_of_its_numbers():
     run.advance(encoded.y[:8000], encoded.x[:8000], clamped=encoded.clamped[:8000])
     seen = next(s for s in run.progress.scored if s.state.role == "pilot")
     told = np.full((1, 1, run.plan.size + 1), 30.0)
-    progress = collector.late(run.progress, seen.state.number, Reports(np.full((1, 1), 100.0), told, 0))
+    progress = collector.late(run.progress, seen.state.number, Batch(0, told, np.full((1, 1), 100.0)))
     after = next(s for s in progress.scored if s.state.number == seen.state.number)
     weight = float(seen.weight.sum())
     assert after.number == pytest.approx((seen.number * weight + 30.0 / seen.state.kappa) / (weight + 100.0))
@@ -257,7 +257,7 @@ def test_what_came_late_is_summed_as_it_was_noised(monkeypatch):
 
     monkeypatch.setattr(FieldRun, "close", noted)
     run.advance(encoded.y, encoded.x, clamped=encoded.clamped)
-    main = run.so_far().main
+    main = run.held().progress.main
     assert len(main) > 5
     for seen in main:
         weight, total = kept[seen.state.number]
@@ -279,10 +279,10 @@ def test_a_report_is_in_the_sums_of_one_arrival_only():
     late.advance(encoded.y[here], encoded.x[here], clamped=encoded.clamped[here])
     late.close()
     assert late.weight.shape[0] == 4
-    assert late.reports.weight.sum() == plain.behind[-1].weight.sum() - 1
+    assert late.reports.weight.sum() == plain.chain.batches[-1].weight.sum() - 1
     shares = late.weight.sum(axis=(1, 2)) / late.weight.sum()
     assert (np.abs(shares - 0.25) < 5 * np.sqrt(0.1875 / late.weight.sum())).all()
-    apart = np.abs(late.reports.total.sum(axis=0) - plain.behind[-1].total.sum(axis=0))
+    apart = np.abs(late.reports.total.sum(axis=0) - plain.chain.batches[-1].total.sum(axis=0))
     assert apart.max() < 1.01  # the last record's score, of length 1 at most
 
 
@@ -293,8 +293,8 @@ def test_sums_of_every_arrival_have_the_noise_of_their_own_reports():
     first = sum(r.people for r in noised.plan.rounds if r.people > 0 and not r.optional)
     for run in (noised, bare):
         run.advance(encoded.y[:first], encoded.x[:first], clamped=encoded.clamped[:first])
-    bare.progress, bare.key = noised.progress, None  # the same state, without noise
-    bare._begin_round()
+    bare.chain, bare.key = noised.chain, None  # the same state, without noise
+    bare._begin()
     rest = slice(first, first + noised.size - 1)
     for run in (noised, bare):
         run.advance(encoded.y[rest], encoded.x[rest], clamped=encoded.clamped[rest])

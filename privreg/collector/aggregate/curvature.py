@@ -71,7 +71,7 @@ def level(pooled: Array, noise: float, reference: float, unsure: float, least: f
 
 
 def posterior(pooled: Array, noise: float, known: Known, height: float) -> tuple[Array, Array]:
-    """Curvature, entry by entry, between what was reported and the second moments of covariates: Equation (9).
+    """Curvature, entry by entry, between what was reported and the second moments of covariates: Equations (6), (9).
 
     Its variances have the shape (d, d), too; √2 times an entry off the diagonal has this one.
     """

@@ -99,7 +99,7 @@ def modelled(rounds: Rounds, curvature: Array) -> Model:
 
 
 def _between(reported: Array, noise: float, model: Array) -> tuple[Array, float]:
-    """Values between those reported, with noise of this sd, and a model's, and the sd of each: Equation (9)."""
+    """Values between those reported, with noise of this sd, and a model's, and the sd of each: Equation (6)."""
     prior = SPREAD**2 * float(model @ model) / len(model)
     share = prior / max(prior + noise**2, 1e-300)
     return model + share * (reported - model), math.sqrt(share) * noise

@@ -453,6 +453,7 @@ class Progress(NamedTuple):
     filled: float = 1.0
     filled_sd: float = 0.0
     events: tuple[float, float] = (0.0, 0.0)  # Share of people with an event, by the first round, and its sd
+    refused: tuple[int, ...] = ()  # Batches that were lost, or whose sum no reports can have
 
     @property
     def over(self) -> int:

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from privreg.base.arrays import Array
+from privreg.collector.design import Batch
 from privreg.collector.estimation import combination, curvature, reference
 from privreg.collector.estimation.coordinates import reference_model
 from privreg.collector.inference.windows import Steps
@@ -14,7 +15,6 @@ from privreg.collector.plan import SAMPLED, Carried, Estimated, Part, Plan, Prog
 from privreg.families import measures
 from privreg.families.measures import Measure
 from privreg.options.running import one_thread
-from privreg.protocol.rounds import Reports
 
 TURNS: Final = 3  # Iterations: in each, rounds are carried to the estimate before
 
@@ -161,7 +161,7 @@ def steps(plan: Plan, progress: Progress, found: Estimated, came: Sequence[int])
     return Steps(at_begin, at_end, each, thetas, rounds, back @ own @ back.T, unknown @ back.T)
 
 
-def measured(plan: Plan, progress: Progress, reports: Reports, unit: float) -> tuple[Measure, ...]:
+def measured(plan: Plan, progress: Progress, reports: Batch, unit: float) -> tuple[Measure, ...]:
     """Measures of fit from the reports of their round so far; `unit` is the internal unit of the response."""
     m = plan.measured
     if progress.gauge is None or reports.people <= m:

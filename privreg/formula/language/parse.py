@@ -199,7 +199,7 @@ def private_columns(parsed: ParsedFormula, schema: Schema, kind: str = "number")
 def refuse_other(formula: object) -> None:
     """Refuse a formula that is no string."""
     if not isinstance(formula, str):
-        raise FormulaError(f"the formula must be a string such as 'y ~ x', got {type(formula).__name__}.")
+        raise FormulaError(f"the formula must be a string, 'y ~ x', not a {type(formula).__name__}; data come second.")
 
 
 def collect_rowwise(formula: str, namespaces: Sequence[Mapping[str, Any]]) -> dict[str, Rowwise]:

@@ -4,8 +4,6 @@ One file because numba's on-disk cache does not notice an edited callee in anoth
 readable twin of the tests operation by operation, so that the fused loop gives the same bits; no fastmath.
 """
 
-from __future__ import annotations
-
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -242,8 +240,8 @@ def fused(
     steps: Array,
     noise: Array,
     curvature_noise: Array,
-    plan: Plan,
-    state: State,
+    plan: "Plan",
+    state: "State",
     raw_curvature: Array,
     raw_outer: Array,
     ratios: Array,
@@ -365,7 +363,15 @@ def fused(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _curvature_report(
-    x: Array, y: float, offset: float, norm2: float, noise: Array, ratio: float, plan: Plan, state: State, updates: int
+    x: Array,
+    y: float,
+    offset: float,
+    norm2: float,
+    noise: Array,
+    ratio: float,
+    plan: "Plan",
+    state: "State",
+    updates: int,
 ) -> None:
     """One person's curvature ω ∂ψ x xᵀ at the running average, as its noisy upper triangle."""
     p, done, eta, q = x.shape[0], max(updates, 1), 0.0, 0

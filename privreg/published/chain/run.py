@@ -42,6 +42,7 @@ class AveragedSGD:
     """
 
     parallel: Final = False  # True if threads are of use, and rows may come in any order
+    again: Final = False  # True if all rows answer in each round
     absent: Final = 0.0  # Covariates of a record that sends noise only
     label: Final = False
 
@@ -81,6 +82,10 @@ class AveragedSGD:
     def noised(self) -> int:
         """People whose report has its noise: everybody."""
         return self.people
+
+    def refuse(self, people: int, size: int, *, clustered: bool) -> None:
+        """Raise if the next rows can't be taken in; they can."""
+        del people, size, clustered
 
     def asks_clamping(self, rows: int) -> bool:
         """False: nobody is asked whether bounds clamped their values."""

@@ -1,7 +1,5 @@
 """The front door of federated fits: a frozen description of silos and model, and a fit that plays the silos here."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Sequence
 from typing import Any, Never
@@ -79,7 +77,7 @@ class FederatedRegression(Described):
         missing: str = "noise",
         dataset: Any = None,
         **unknown: Never,
-    ) -> FederatedRegression:
+    ) -> "FederatedRegression":
         """Describe a federated model by a formula.
 
         Parameters

@@ -48,7 +48,7 @@ def compare(
     for i, r in enumerate(results, 1):
         if not isinstance(r, PrivateResults):
             raise OptionError(
-                f"item {i} is of type {type(r).__name__}, not results; statsmodels' summary_col takes others, too."
+                f"item {i} is of type {type(r).__name__}, not results, what fit() returns; statsmodels has summary_col."
             )
         if exponentiate:
             check_ratios(r.family, r._fit.design.endog_name)

@@ -39,7 +39,6 @@ from privreg.privacy.accounts import named
 from privreg.privacy.ledger import LEDGER, Charge, Release
 from privreg.privacy.noise import Key, derived_key, fresh_key, seeded_key
 from privreg.results.results import PrivateResults
-from privreg.simulation.aggregate import AggregateRun, CuratorRun
 from privreg.simulation.rounds import ALONE, Crew
 from privreg.simulation.streaming.encoding import Block, Gatherer, picked
 from privreg.simulation.tuning import begun, outcome_of, resolve_tuning
@@ -64,6 +63,7 @@ class Stream:
         if spec.budget.private:
             key = fresh_key() if seed is None else seeded_key(seed)
         self._counter = spec.people.counter()
+        self._run: Any  # A `Run`, or the published chain's
         self._run, self._encoder = begun(spec, settings, key, start, self._counter)
         # of the order in which rows are read
         self._deal = Key(derived_key(key, "order")) if key is not None and self._run.parallel else None
@@ -103,12 +103,12 @@ class Stream:
     @property
     def nobs(self) -> int:
         """People whose report has been taken so far."""
-        return self._run.people
+        return int(self._run.people)
 
     @property
     def again(self) -> bool:
         """True if rows are held or read again, as all of them answer in each round."""
-        return isinstance(self._run, CuratorRun)
+        return bool(self._run.again)
 
     @property
     def total_mu(self) -> float:
@@ -118,7 +118,7 @@ class Stream:
     @property
     def parallel(self) -> bool:
         """True if several threads are of use."""
-        return self._run.parallel or self.again
+        return bool(self._run.parallel) or self.again
 
     if not TYPE_CHECKING:  # to a type checker a stream has what is written here, and nothing else
 
@@ -212,7 +212,7 @@ class Stream:
     def _asks(self, batch: Any, before: int = 0) -> bool:
         """True if any row of a batch, after `before` others, may be asked whether it was clamped."""
         rows = before + _counted(batch) + int(self._gather is not None)  # and whoever waits
-        return self._run.asks_clamping(rows)
+        return bool(self._run.asks_clamping(rows))
 
     @one_thread()
     def _take(self, rows: Block, read: int) -> None:
@@ -235,8 +235,7 @@ class Stream:
         clamped = None if rows.clamped is None else rows.clamped * ~silent[:, None]
         more = (rows.cluster, rows.silo) if rows.silo is not None else () if rows.cluster is None else (rows.cluster,)
         size = sum(c.nbytes for c in (y, x, offset, rows.weight, clamped, *more) if c is not None)
-        if isinstance(self._run, AggregateRun):
-            self._run.refuse(len(y), size, clustered=rows.cluster is not None)
+        self._run.refuse(len(y), size, clustered=rows.cluster is not None)
         self._broken = True  # an interrupt inside would leave noise used but not marked
         self._marks.append((self.rows_read, self.nobs - skip))
         self._run.advance(y, x, offset, rows.weight, clamped, *more)
@@ -288,7 +287,6 @@ class Stream:
     @one_thread()
     def play(self, threads: int, after: Callable[[], None] | None = None) -> None:
         """Play all rounds of rows that are held, or read again if they were too many; `after` each it is called."""
-        assert isinstance(self._run, CuratorRun)
         self._run.kept = after or self._run.kept
         with self._alone(), Crew(threads) as crew:
             self._run.crew = crew
@@ -306,7 +304,7 @@ class Stream:
         if not begun:
             LEDGER.check(source.identity, self.total_mu)  # a release that goes on is known by its name
         self.charge = self.charged(source.identity)
-        if isinstance(self._run, CuratorRun):
+        if self.again:
             with suppress(OSError):  # reading says what is wrong
                 if (stamp := source.stamp()) is not None:
                     self._run.reread = partial(self._again, source, stamp)
@@ -331,7 +329,6 @@ class Stream:
         """All rows once more, of files that are what they were."""
         other = Stream(self._spec, self._settings, self._options, seed=0, start=None)  # which counts rows anew
         run = other._run
-        assert isinstance(run, CuratorRun)
         run.most = math.inf
         for _ in other._update_all(other.read(source), 1):
             yield from run.drained()
@@ -371,7 +368,7 @@ class Stream:
 
     def _settle(self) -> None:
         """Add noise to open sums; with rows that are held, the release begins here, if they are enough."""
-        if isinstance(self._run, CuratorRun):
+        if self.again:
             self._run.ready()
             if self.charge is not None:
                 self.charge.enter()

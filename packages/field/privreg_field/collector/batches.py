@@ -1,40 +1,15 @@
-"""The chain of states of a study with two collectors: each is a pure function of the plan and of published sums.
-
-`roles_of`, `sums_of` and `present_ask` are what devices are asked; `closed` makes the next state of a batch, of a fit
-as `aggregate.chain.closed` does.
-"""
+"""Questions to devices of a study with two collectors: roles, constants, and states."""
 
 import numpy as np
 
-from privreg.collector.aggregate import chain as chains
-from privreg.collector.aggregate.chain import Batch, Chain
-from privreg.collector.aggregate.plan import Plan, Progress
+from privreg.collector.aggregate.plan import Plan
 from privreg.collector.aggregate.report import steps
+from privreg.collector.design import Chain
 from privreg.errors import OptionError
 from privreg.protocol.sums import ROLES, SumAsk, Sums
-from privreg_field.collector.chain import BEGUN, Tabled
+from privreg_field.collector.chain import tables
 from privreg_field.wire.analyses import WORDS
 from privreg_field.wire.roles import Role
-
-
-def begin(plan: Plan | Tabled) -> Chain:
-    """Before the first report."""
-    return Chain((BEGUN,)) if isinstance(plan, Tabled) else chains.begin(plan)
-
-
-def closed(plan: Plan | Tabled, chain: Chain, batch: Batch | None) -> Chain:
-    """Take in the open batch's sum, None if it was lost, and make the next state: of a table, the same again."""
-    if not isinstance(plan, Tabled):
-        return chains.closed(plan, chain, batch)
-    return chains.taken(chain, batch, unit=plan.form.radius, noise=plan.noise, advance=None)
-
-
-def ends(plan: Plan | Tabled, chain: Chain) -> int | None:
-    """Reports that close the open batch; None of the last round, which stays open until the study closes."""
-    return None if isinstance(plan, Tabled) else chains.ends(plan, chain)
-
-
-# --- what devices are asked ------------------------------------------------------------------------------------
 
 
 def roles_of(plan: Plan) -> dict[str, Role]:
@@ -81,9 +56,9 @@ def sums_of(plan: Plan) -> Sums:
     )
 
 
-def present_ask(plan: Plan | Tabled, progress: Progress) -> SumAsk:
+def present_ask(chain: Chain) -> SumAsk:
     """Ask of the next state of a study; see `service.scheduler.Study._stated`."""
-    state = progress.state
+    plan, state = chain.plan, chain.progress.state
     return SumAsk(
         role=state.role,
         below=WORDS,
@@ -93,7 +68,7 @@ def present_ask(plan: Plan | Tabled, progress: Progress) -> SumAsk:
         scale=float(state.scale),
         window=float(state.window),
         ball=float(state.ball),
-        reach=1.0 if isinstance(plan, Tabled) else float(state.reach(plan)),
-        radius=plan.form.radius if isinstance(plan, Tabled) else steps(plan, state).radius,
+        reach=1.0 if chain.design is tables else float(state.reach(plan)),
+        radius=plan.form.radius if chain.design is tables else steps(plan, state).radius,
         most=float(state.most),
     )

@@ -6,17 +6,17 @@ anybody who may read them can make every state again, up to rounding (see `messa
 
 import math
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from privreg.base.arrays import Ints
-from privreg.collector import rounds
+from privreg.collector import design, rounds
+from privreg.collector.aggregate.chain import asked_anew, possible
 from privreg.collector.aggregate.plan import Known, Progress, State
 from privreg.collector.covariates.whitening import triangle
-from privreg.collector.plan import Plan
-from privreg.protocol.rounds import Reports
-from privreg.protocol.schedule import ENDLESS
+from privreg.collector.design import Batch, Chain, Design
 from privreg_field.collector.messages import ask_of, products, reports_of
 from privreg_field.wire.analyses import WORDS
 from privreg_field.wire.messages import Ask
@@ -26,7 +26,7 @@ ASK = Ask(TABLE, WORDS, (), 0.0, 1.0, (), 1.0, 0.0, (), (), (), None)  # To devi
 
 _NOTHING = np.zeros((0, 0))
 BEGUN = Progress(State(0, TABLE, _NOTHING, np.zeros(0), 0.0, 1.0, 1.0, 1.0), Known(*[_NOTHING] * 3), (), ())
-"""Progress of two collectors before the first report."""
+"""Progress of a table before the first report."""
 
 
 class Tabled(NamedTuple):
@@ -75,13 +75,14 @@ class Cell(NamedTuple):
 Cells = Mapping[Place, Cell]
 
 
-class Chain(NamedTuple):
-    """Chain of a study's states once some have closed."""
+def _asked_anew(plan: Tabled, progress: Progress, batch: Batch | None) -> Progress:
+    return asked_anew(progress, batch, refused=possible(batch, plan.form.radius, plan.noise) is None)
 
-    progress: Any  # `collector.plan.Progress`; None of a table, whose one round is all there is
-    asked: tuple[int, ...]  # Round that each state published so far asks for
-    known: dict[int, Reports]  # Reports taken in, by closed state
-    on_time: int  # Reports that came before their state closed
+
+tables: Final = Design(
+    lambda _: BEGUN, lambda _, now: design.Ask(now.state, 1, None), _asked_anew, lambda _, now, __: now, lambda *_: None
+)
+"""The design of a table: one state, which asks everybody the same, and stays open until the study closes."""
 
 
 def add(cell: Cell | None, values: Ints, role: str) -> Cell:
@@ -99,20 +100,17 @@ def add(cell: Cell | None, values: Ints, role: str) -> Cell:
     return Cell(cell.people + len(wide), cell.sums + wide.sum(axis=0), cell.squares + squares)
 
 
-def begin(plan: Plan | Tabled) -> Chain:
-    """Before the first report."""
-    return Chain(None if isinstance(plan, Tabled) else rounds.begin(plan), (0,), {}, 0)
+def asked(chain: Chain) -> list[int]:
+    """Round that each state published so far asks for."""
+    return [progress.state.number for progress in chain.history]
 
 
-def ends(plan: Plan | Tabled, chain: Chain) -> int | None:
-    """Reports that close the present state; None of the last, which stays open until the study closes."""
-    if isinstance(plan, Tabled):
-        return None
-    people = plan.people(chain.progress)
-    return None if people == ENDLESS else people
+def on_time(chain: Chain) -> int:
+    """Reports that came before their state closed."""
+    return sum(after.held[before.state.number] for before, after in pairwise(chain.history))
 
 
-def _reports(roles: Mapping[str, Role], cells: Cells, state: int, role: str) -> Reports:
+def _reports(roles: Mapping[str, Role], cells: Cells, state: int, role: str) -> Batch:
     """Reports that answered a state, as the rounds of a fit have them."""
     form = roles[role]
     people = np.zeros((1, form.groups), dtype=np.int64)
@@ -128,46 +126,41 @@ def _reports(roles: Mapping[str, Role], cells: Cells, state: int, role: str) -> 
     return reports_of(form, people, sums)
 
 
-def taken(plan: Plan, chain: Chain, roles: Mapping[str, Role], cells: Cells) -> Chain:
+def taken(chain: Chain, roles: Mapping[str, Role], cells: Cells) -> Chain:
     """Take in what has come late: reports that answered states that are closed. `cells` are all that has come."""
-    progress, known = chain.progress, dict(chain.known)
-    for state, number in enumerate(chain.asked[:-1]):
-        role = plan.role(number)
-        have = _reports(roles, cells, state, role)
-        before = known[state]
+    progress, batches = chain.progress, list(chain.batches)
+    for k, (asked, before) in enumerate(zip(chain.history, chain.batches, strict=False)):
+        have = _reports(roles, cells, k, asked.state.role)
         if have.people > before.people:
-            late = Reports(have.weight - before.weight, have.total - before.total, have.people - before.people)
-            progress, known[state] = rounds.late(progress, number, late), have
-    return chain._replace(progress=progress, known=known)
+            late = Batch(have.people - before.people, have.total - before.total, have.weight - before.weight)
+            progress, batches[k] = rounds.late(progress, asked.state.number, late), have
+    return chain._replace(history=(*chain.history[:-1], progress), batches=tuple(batches))
 
 
-def present(chain: Chain, roles: Mapping[str, Role], cells: Cells) -> Reports:
+def present(chain: Chain, roles: Mapping[str, Role], cells: Cells) -> Batch:
     """Reports that answered the present state."""
-    return _reports(roles, cells, len(chain.asked) - 1, chain.progress.state.role)
+    return _reports(roles, cells, len(chain.batches), chain.progress.state.role)
 
 
-def closed(plan: Plan | Tabled, chain: Chain, roles: Mapping[str, Role], cells: Cells) -> Chain:
+def closed(chain: Chain, roles: Mapping[str, Role], cells: Cells) -> Chain:
     """Close the present state, with what has come of all states, the snapshot `cells`, and publish the next.
 
     Raises
     ------
     ValueError
-        If nobody has answered the present state.
+        If nobody has answered the present state, or it is the last one, which asks until the study closes.
     """
-    if isinstance(plan, Tabled):
-        raise ValueError("a table's one state asks until the study closes")  # noqa: TRY004 -- what comes is wrong
-    chain = taken(plan, chain, roles, cells)
     reports = present(chain, roles, cells)
-    if not reports.people:
-        raise ValueError("a state that nobody has answered doesn't close")
-    progress = rounds.advance(plan, chain.progress, reports)
-    known = {**chain.known, len(chain.asked) - 1: reports}
-    return Chain(progress, (*chain.asked, progress.state.number), known, chain.on_time + reports.people)
+    if not reports.people or chain.ask.ends is None:
+        raise ValueError("a state that nobody has answered doesn't close, nor the last one")
+    after = taken(chain, roles, cells).closed(reports)
+    return after._replace(history=(*chain.history, after.progress))  # what was on time stays known
 
 
-def present_ask(plan: Plan | Tabled, chain: Chain) -> Ask:
+def present_ask(chain: Chain) -> Ask:
     """Ask of the next state of a study; see `service.scheduler.Study._stated`."""
-    return ASK if isinstance(plan, Tabled) else ask_of(plan, chain.progress.state, chain.progress.gauge)
+    progress = chain.progress
+    return ASK if chain.design is tables else ask_of(chain.plan, progress.state, progress.gauge)
 
 
 def plain(cells: Cells) -> list[dict[str, Any]]:

@@ -8,12 +8,13 @@ import numpy as np
 
 from privreg.base.arrays import Array, Ints
 from privreg.collector.covariates.whitening import triangle
+from privreg.collector.design import Batch
 from privreg.collector.plan import Plan
 from privreg.errors import OptionError
 from privreg.families.scores import Gauge as Measured
 from privreg.protocol import lattice
 from privreg.protocol.lattice import Mu
-from privreg.protocol.rounds import Reports, State
+from privreg.protocol.rounds import State
 from privreg_field.wire.analyses import WORDS, mu_of
 from privreg_field.wire.messages import Ask, Gauge
 from privreg_field.wire.roles import ROLES, Role
@@ -118,12 +119,12 @@ def state_of(plan: Plan, ask: Ask) -> tuple[State, Measured | None]:
     return state, gauge._replace(residual=given.residual, spread=given.spread, centre=given.centre)
 
 
-def reports_of(role: Role, people: Ints, sums: Ints) -> Reports:
+def reports_of(role: Role, people: Ints, sums: Ints) -> Batch:
     """Sums of whole numbers, shape (parts, groups, numbers), of `people`, (parts, groups), as sums of reports."""
-    return Reports(people.astype(np.float64), sums / float(role.radius), int(people.sum()))
+    return Batch(int(people.sum()), sums / float(role.radius), people.astype(np.float64))
 
 
-def products(role: Role, people: int, sums: Ints, squares: Array) -> Reports:
+def products(role: Role, people: int, sums: Ints, squares: Array) -> Batch:
     """Reports on measures of fit, whose products are summed beside.
 
     `sums` have the shape (numbers,); `squares`, shape (2, numbers (numbers + 1) / 2), are sums of products, lower
@@ -133,4 +134,4 @@ def products(role: Role, people: int, sums: Ints, squares: Array) -> Reports:
     outer = np.zeros((role.numbers, role.numbers))
     outer[row, col] = outer[col, row] = squares[0] * 2.0**32 + squares[1]
     total = np.concatenate([sums / role.radius, outer.reshape(-1) / role.radius**2])
-    return Reports(np.full((1, 1), float(people)), total[None, None], people)
+    return Batch(people, total[None, None], np.full((1, 1), float(people)))

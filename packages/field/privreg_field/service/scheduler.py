@@ -12,17 +12,17 @@ from typing import Any, Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from privreg.collector.plan import Plan
+from privreg.collector.design import Chain
 from privreg.errors import OptionError, StudyError
 from privreg.protocol.sums import SumAsk
 from privreg.results.base import Results
 from privreg_field.collector import chain as chains
-from privreg_field.collector.chain import Cells, Chain, Tabled
+from privreg_field.collector.chain import Cells
 from privreg_field.device import ed25519
 from privreg_field.service.store import Store
 from privreg_field.service.store.records import CLOSED, SEALED, Held, RecordStore
 from privreg_field.study import keys
-from privreg_field.study.reading.collected import engine_of, read_cells, results
+from privreg_field.study.reading.collected import chain_of, read_cells, results
 from privreg_field.study.reading.picture import Known, Round
 from privreg_field.wire import messages, wire
 from privreg_field.wire.analyses import WORDS
@@ -213,8 +213,7 @@ class Scheduler(Study):
 
     def _begin(self) -> None:
         super()._begin()
-        self.engine: Plan | Tabled = engine_of(self.plan)
-        self.chain: Chain = chains.begin(self.engine)
+        self.chain = chain_of(self.plan)
         self.catch_up()
         if not self.states and self._key is not None and not self._publish(None):
             self.catch_up()
@@ -225,7 +224,7 @@ class Scheduler(Study):
         """Take over what other processes have published."""
         with self._lock:
             with self.store.moment():
-                kept = self.store.snapshots(len(self.chain.asked) - 1)
+                kept = self.store.snapshots(len(self.chain.batches))
                 states = self.store.states(len(self.states))
             for snapshot in snapshots_of(kept, self.plan):
                 self.chain = self._closed(self.chain, snapshot)
@@ -233,26 +232,24 @@ class Scheduler(Study):
 
     def _closed(self, chain: Chain, snapshot: Cells) -> Chain:
         try:
-            return chains.closed(self.engine, chain, self.plan.roles, snapshot)
+            return chains.closed(chain, self.plan.roles, snapshot)
         except ValueError:
-            raise OptionError(f"state {len(chain.asked)} does not follow from the reports before it.") from None
+            raise OptionError(f"state {len(chain.history)} does not follow from the reports before it.") from None
 
     @property
     def asked(self) -> int:
         """States that have asked somebody, as far as this process knows."""
-        return len(self.chain.asked)
+        return len(self.chain.history)
 
     def role_of(self, k: int) -> str | None:
         """Role of a published state, as far as this process knows; None if there is no such state that asks."""
-        if not 0 <= k < len(self.chain.asked):
-            return None
-        return self.engine.role(self.chain.asked[k])
+        return str(self.chain.history[k].state.role) if 0 <= k < self.asked else None
 
     def _publish(self, snapshot: bytes | None, *, is_open: bool = True) -> bool:
         """Sign and publish the chain's present state; False if another process has published one before."""
         assert self._key is not None
         number = len(self.states)
-        said = self._stated(chains.present_ask(self.engine, self.chain), self._when(is_open=is_open), is_open=is_open)
+        said = self._stated(chains.present_ask(self.chain), self._when(is_open=is_open), is_open=is_open)
         payload = messages.state_payload(said)
         held = Held(number, keys.signed("state", payload, self._key), payload, wire.hash_of(payload), said.time)
         if not self.store.publish(held, self._before, snapshot):
@@ -268,7 +265,7 @@ class Scheduler(Study):
             with self.store.moment():
                 self.catch_up()
                 came = self.store.people()
-            now, k, sure = self.clock(), len(self.chain.asked) - 1, self.clock.sure
+            now, k, sure = self.clock(), len(self.chain.batches), self.clock.sure
             if self._key is None or not self.is_open:
                 if self._key is not None and not self.sealed and sure and not self.takes():
                     self.store.mark(SEALED)
@@ -280,16 +277,16 @@ class Scheduler(Study):
                 if not self._publish(None, is_open=False):
                     self.catch_up()
                 return True
-            people, end = came.get(k, 0), chains.ends(self.engine, self.chain)
-            if isinstance(self.engine, Tabled):  # whose one state asks until the study closes
+            people, end = came.get(k, 0), self.chain.ask.ends
+            if end is None:  # the last one asks until the study closes
                 return False
-            held = self.plan.rounds[min(self.chain.asked[k], len(self.plan.rounds) - 1)]
+            held = self.plan.rounds[min(self.chain.progress.state.number, len(self.plan.rounds) - 1)]
             aged = self._is_old(k, held.after) and people >= max(held.least, 1)
-            if end is None or (people < end and not aged):
+            if people < end and not aged:
                 return False
             cells = self.store.cells()
             before, published = self.chain, False
-            self.chain = chains.closed(self.engine, before, self.plan.roles, cells)
+            self.chain = chains.closed(before, self.plan.roles, cells)
             try:
                 published = self._publish(json.dumps(chains.plain(cells), separators=(",", ":")).encode())
             finally:
@@ -320,16 +317,16 @@ class Scheduler(Study):
     def known(self) -> Known:
         """Progress that the analyst may know."""
         about, people, chain, is_open = self.store.about(), self.store.people(), self.chain, self.is_open
-        last, end = len(chain.asked) - 1, chains.ends(self.engine, chain)
+        last, end = len(chain.batches), chain.ask.ends
         rounds = tuple(
             Round(k, str(self.role_of(k)), people.get(k, 0), end if k == last else None, is_open and k == last)
             for k in range(last + 1)
         )
         return Known(
-            rounds, self.present.k, is_open, self.closes, about.issued, self.engine.rows,
-            ahead=self.plan.rounds[chain.asked[-1] + 1 :],
+            rounds, self.present.k, is_open, self.closes, about.issued, chain.plan.rows,
+            ahead=self.plan.rounds[chain.progress.state.number + 1 :],
             status=self._status(about.status),
-            late=max(sum(people.values()) - people.get(last, 0) - chain.on_time, 0),
+            late=max(sum(people.values()) - people.get(last, 0) - chains.on_time(chain), 0),
             made_of=(about.seq, len(self.states), is_open),
         )  # fmt: skip
 
@@ -354,12 +351,12 @@ class Scheduler(Study):
         """Make every state again from the snapshots, see `messages.agree`; how many.
         Raises OptionError if one differs.
         """
-        chain, before = chains.begin(self.engine), self.plan_hash
+        chain, before = chain_of(self.plan), self.plan_hash
         with self.store.moment():
             snapshots, states = snapshots_of(self.store.snapshots(), self.plan), self.store.states()
         for held in states:
             published = messages.read_state(held.payload, self.plan, self.plan_hash)
-            if not messages.follows(published, chains.present_ask(self.engine, chain), held.k, before):
+            if not messages.follows(published, chains.present_ask(chain), held.k, before):
                 raise OptionError(f"state {held.k} does not follow from the reports before it.")
             before = held.hash
             if held.k < len(snapshots):

@@ -11,8 +11,8 @@ import numpy as np
 from cryptography.exceptions import InvalidTag
 from numpy.typing import NDArray
 
-from privreg.collector.aggregate.chain import Batch as Sum
-from privreg.collector.aggregate.chain import Chain
+from privreg.collector.design import Batch as Sum
+from privreg.collector.design import Chain
 from privreg.errors import OptionError, SavedFileError
 from privreg.protocol.sums import LETTERS
 from privreg_field.collector import batches as chains
@@ -35,7 +35,7 @@ from privreg_field.service.sums import peer, sealing
 from privreg_field.service.sums.peer import Away, Post
 from privreg_field.service.sums.sealing import BatchKeys
 from privreg_field.study.keys import CollectorKeys
-from privreg_field.study.reading.shared import engine_of
+from privreg_field.study.reading.shared import chain_of
 from privreg_field.wire import messages, peers, wire
 from privreg_field.wire.messages import NONCE, FieldState
 from privreg_field.wire.peers import Share, Signed, ids_of, list_hash, share_info
@@ -74,7 +74,7 @@ class BatchLog(Study, RecordStore):
         self.records = self
         if self.plan.bits > MOST_BITS:
             raise OptionError("mu is too small for collectors of this release; it must be 0.0005 or more.")
-        self.engine, self.shares, self.keys = engine_of(self.plan), self.store.shares, BatchKeys(self.store.beside)
+        self.chain, self.shares, self.keys = chain_of(self.plan), self.store.shares, BatchKeys(self.store.beside)
         if self._own is not None:
             both = [(c.key, c.seal) for c in self.plan.collectors]
             if self._own.public not in both:
@@ -93,7 +93,6 @@ class BatchLog(Study, RecordStore):
         self._came: int | None = None  # Shares of the present batch; None: to be counted
         self._lacked = 0  # Places beyond those of a full batch, as the other collector lacks shares
         self._ended = False
-        self.chain = chains.begin(self.engine)
         for held in self.store.states():
             self._follow(held)
         if self._own is not None:
@@ -126,7 +125,7 @@ class BatchLog(Study, RecordStore):
         batch = self.shares.batch(self.present.k)
         if batch.status not in {PUBLISHED, LOST}:
             raise Away("the batch is not over")
-        return chains.closed(self.engine, self.chain, None if batch.status == LOST else self.sum_of(batch))
+        return self.chain.closed(None if batch.status == LOST else self.sum_of(batch))
 
     def sum_of(self, batch: Batch) -> Sum:
         """Sum of a published batch."""
@@ -138,7 +137,7 @@ class BatchLog(Study, RecordStore):
 
     def _follows(self, said: FieldState) -> bool:
         """True if a state is the next, but for rounding."""
-        ask = chains.present_ask(self.engine, self._after().progress)
+        ask = chains.present_ask(self._after())
         return messages.follows(said, ask, len(self.states), self._before)
 
     def _follow(self, held: Held, *, publish: bool = False) -> None:
@@ -197,7 +196,7 @@ class BatchLog(Study, RecordStore):
 
     def _places(self) -> float:
         """Shares that the present batch still takes: A's takes as many as its round asks for, B's what comes."""
-        end = chains.ends(self.engine, self.chain) if self._place == 0 and self.is_open and self.states else None
+        end = self.chain.ask.ends if self._place == 0 and self.is_open and self.states else None
         return math.inf if end is None else end + self._lacked - self._came_here()
 
     def _sealed(self, share: Share) -> bytes | None:

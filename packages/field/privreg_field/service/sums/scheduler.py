@@ -99,7 +99,7 @@ class SumScheduler(BatchLog):
     def known(self) -> Known:
         """Progress: numbers of shares that came here, and whether the other collector is waited for."""
         people, k, is_open, chain, about = self.people(), self.present.k, self.is_open, self.chain, self.store.about()
-        end = chains.ends(self.engine, chain)
+        end = chain.ask.ends
         rounds = tuple(
             Round(i, str(self.role_of(i)), people.get(i, 0), end if i == k else None, is_open and i == k)
             for i in range(self.asked)
@@ -112,7 +112,7 @@ class SumScheduler(BatchLog):
         while is_open and planned and planned.pop(0).role != rounds[-1].role:
             pass
         return Known(
-            rounds, k, is_open, self.closes, about.issued, self.engine.rows, status=self._status(about.status),
+            rounds, k, is_open, self.closes, about.issued, chain.plan.rows, status=self._status(about.status),
             ahead=tuple(planned), made_of=(len(self.states),), collectors=tuple(sides),
         )  # fmt: skip
 
@@ -187,7 +187,7 @@ class SumScheduler(BatchLog):
 
     def _due(self, k: int, *, closing: bool) -> int | None:
         """People with whom the open batch may be fixed now; None if it stays open however many there are."""
-        held, end = self._round(k), chains.ends(self.engine, self.chain)
+        held, end = self._round(k), self.chain.ask.ends
         if closing:
             return 0
         return max(held.least, 1) if end is not None and self._is_old(k, held.after) else end
@@ -273,7 +273,7 @@ class SumScheduler(BatchLog):
             if one.kind == "next":
                 self._accept(one.payload)
                 return True
-            ask, nonces = chains.present_ask(self.engine, self._after().progress), self._nonce + one.nonce
+            ask, nonces = chains.present_ask(self._after()), self._nonce + one.nonce
             said = self._stated(ask, when, is_open=is_open, nonces=nonces)
             self.keys.make(k + 1, messages.state_payload(said))
         return not payload  # else the other has begun anew; it is asked again at the next turn

@@ -7,8 +7,10 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.collector import rounds
+from privreg.collector import design
+from privreg.collector.design import Chain
 from privreg.collector.plan import Plan
+from privreg.collector.rounds import lean
 from privreg.errors import PrivregError, StudyError, quietly
 from privreg.fits import outcome as fits
 from privreg.fits.fit_plan import FitPlan
@@ -20,7 +22,7 @@ from privreg.protocol import lattice
 from privreg.results.base import Results
 from privreg.tables.diagnostics import Diagnostic
 from privreg_field.collector import chain as chains
-from privreg_field.collector.chain import Cell, Cells, Chain, Place, Tabled
+from privreg_field.collector.chain import Cell, Cells, Place, tables
 from privreg_field.collector.messages import roles_of
 from privreg_field.study import tabled
 from privreg_field.study.declaring.declared import declared_of, fit_of
@@ -75,11 +77,11 @@ def table_of(plan: PublicPlan) -> TableFit:
     return fit
 
 
-def engine_of(plan: PublicPlan) -> Plan | Tabled:
-    """Plan of the collector's rounds before the first report; raises as `begun` does."""
+def chain_of(plan: PublicPlan) -> Chain:
+    """Chain of the collector's rounds before the first report; raises as `begun` does."""
     if plan.table:
-        return tabled.engine_of(plan, table_of(plan))
-    return _begun(plan)[1]
+        return design.begin(tables, tabled.engine_of(plan, table_of(plan)))
+    return design.begin(lean, _begun(plan)[1])
 
 
 def _begun(plan: PublicPlan) -> tuple[FitPlan, Plan, NDArray[np.intp]]:
@@ -127,26 +129,20 @@ def _wholes(record: Record, name: str, count: int) -> list[int]:
     return out
 
 
-def follow(engine: Plan | Tabled, plan: PublicPlan, snapshots: Iterable[Cells]) -> Chain:
+def follow(plan: PublicPlan, snapshots: Iterable[Cells]) -> Chain:
     """Make the chain of a study's states again, of what had come when each closed, of states 0, 1, …"""
-    chain = chains.begin(engine)
+    chain = chain_of(plan)
     for snapshot in snapshots:
-        chain = chains.closed(engine, chain, plan.roles, snapshot)
+        chain = chains.closed(chain, plan.roles, snapshot)
     return chain
 
 
-def held_by(engine: Plan, plan: PublicPlan, chain: Chain, cells: Cells) -> Held:
+def held_by(plan: PublicPlan, chain: Chain, cells: Cells) -> Held:
     """Sums that the collector of a study holds, with late reports and those of the present state."""
-    chain = chains.taken(engine, chain, plan.roles, cells)
-    progress, here = chain.progress, chains.present(chain, plan.roles, cells)
-    reports = {chain.asked[state]: known for state, known in sorted(chain.known.items())}
-    return Held(
-        plan=engine,
-        progress=rounds.with_present(engine, progress, here),
-        reports={**reports, progress.state.number: here},
-        came=(*progress.held, here.people),
-        unusable=plan.missing == "noise",
-    )
+    chain = chains.taken(chain, plan.roles, cells)
+    here = chains.present(chain, plan.roles, cells)
+    came = (*chain.progress.held, here.people)
+    return Held(chain, sum(came), here, came, unusable=plan.missing == "noise")
 
 
 def results(plan: PublicPlan, chain: Chain, cells: Cells, *, invited: int | None = None) -> Results:
@@ -161,16 +157,16 @@ def results(plan: PublicPlan, chain: Chain, cells: Cells, *, invited: int | None
         people, senders = sum(c.people for c in some), _senders(plan)
         head = [("Protocol", _protocol(plan, people, 0, invited))]
         return tabled.results(plan, table_of(plan), people, total, senders, head)
-    fit, engine, order = _begun(plan)
-    people, last = sum(c.people for c in cells.values()), len(chain.asked) - 1
+    fit, _, order = _begun(plan)
+    people, last = sum(c.people for c in cells.values()), len(chain.batches)
     here = sum(c.people for place, c in cells.items() if place.state == last)
     return fits.results(
-        outcome(held_by(engine, plan, chain, cells), fit.spec, fit.settings, order),
+        outcome(held_by(plan, chain, cells), fit.spec, fit.settings, order),
         fit.spec,
         fit.settings,
         Release(0, plan.mu.p / plan.mu.q),
         senders=_senders(plan),
-        added=[("Protocol", _protocol(plan, people, people - here - chain.on_time, invited))],
+        added=[("Protocol", _protocol(plan, people, people - here - chains.on_time(chain), invited))],
     )
 
 

@@ -13,20 +13,22 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from privreg.collector.aggregate.chain import Batch, Chain
+from privreg.collector import design
+from privreg.collector.aggregate.chain import full
 from privreg.collector.aggregate.plan import Plan
+from privreg.collector.design import Batch, Chain
 from privreg.errors import InferenceError, StudyError
 from privreg.fits import aggregate
 from privreg.fits import outcome as fits
 from privreg.fits.fit_plan import FitPlan
-from privreg.fits.outcome import Senders
+from privreg.fits.outcome import Held, Senders
 from privreg.privacy.ledger import Release
 from privreg.protocol.lattice import unit_of_sums
 from privreg.protocol.sums import LETTERS
 from privreg.results.base import Results
 from privreg.tables.diagnostics import Diagnostic
 from privreg_field.collector import batches as chains
-from privreg_field.collector.chain import Tabled
+from privreg_field.collector.chain import tables
 from privreg_field.device.consent import plain
 from privreg_field.study import tabled
 from privreg_field.study.reading.collected import begun, table_of
@@ -39,9 +41,11 @@ from privreg_field.wire.study import PublicPlan
 from privreg_field.wire.wire import MessageError
 
 
-def engine_of(plan: PublicPlan) -> Plan | Tabled:
-    """Plan of the rounds of two collectors before the first report; raises as `begun` does."""
-    return tabled.engine_of(plan, table_of(plan)) if plan.table else _begun(plan)[1]
+def chain_of(plan: PublicPlan) -> Chain:
+    """Chain of the rounds of two collectors before the first report; raises as `begun` does."""
+    if plan.table:
+        return design.begin(tables, tabled.engine_of(plan, table_of(plan)))
+    return design.begin(full, _begun(plan)[1])
 
 
 def _begun(plan: PublicPlan) -> tuple[FitPlan, Plan, NDArray[np.intp]]:
@@ -54,11 +58,11 @@ def _begun(plan: PublicPlan) -> tuple[FitPlan, Plan, NDArray[np.intp]]:
     return begun(plan, make, lambda _, engine: (chains.roles_of(engine), chains.sums_of(engine)) == wanted)
 
 
-def follow(engine: Plan | Tabled, batches: Sequence[Batch | None]) -> Chain:
+def follow(plan: PublicPlan, batches: Sequence[Batch | None]) -> Chain:
     """Make the chain of a study's states again, of its batches in order."""
-    chain = chains.begin(engine)
+    chain = chain_of(plan)
     for batch in batches:
-        chain = chains.closed(engine, chain, batch)
+        chain = chain.closed(batch)
     return chain
 
 
@@ -69,11 +73,11 @@ def results(plan: PublicPlan, chain: Chain, senders: Senders, added: Sequence[tu
     Raises InferenceError before the main round has had a batch.
     """
     if plan.table:
-        kept = [b for k, b in enumerate(chain.batches) if k not in chain.refused]
+        kept = [b for k, b in enumerate(chain.batches) if k not in chain.progress.refused]
         total = sum((b.total for b in kept), np.zeros(plan.roles[TABLE].numbers, dtype=np.int64))
         return tabled.results(plan, table_of(plan), sum(b.people for b in kept), total, senders, added, len(kept))
-    fit, engine, order = _begun(plan)
-    held = aggregate.HeldSums(engine, chain, sum(b.people for b in chain.batches))
+    fit, _, order = _begun(plan)
+    held = Held(chain, sum(b.people for b in chain.batches))
     return fits.results(
         aggregate.outcome(held, fit.spec, fit.settings, order),
         fit.spec,
@@ -98,7 +102,7 @@ def protocol_of(chain: Chain, issued: int, unvouched: Mapping[int, str] = Mappin
     lost, people = _lost(chain), sum(b.people for b in chain.batches)
     parts = [f"{len(chain.batches)} batch{'es' * (len(chain.batches) != 1)}"]
     parts += [f"{len(lost)} lost"] if lost else []
-    parts += [f"{len(chain.refused) - len(lost)} left out"] if len(chain.refused) > len(lost) else []
+    parts += [f"{len(chain.progress.refused) - len(lost)} left out"] if len(chain.progress.refused) > len(lost) else []
     if issued:
         missing = f"{max(issued - people, 0):,} of {issued:,} invited are in no sum"
         parts.append(f"{missing}: they sent nothing, or not to both collectors")
@@ -133,11 +137,11 @@ def senders_of(plan: PublicPlan, chain: Chain, unvouched: Mapping[int, str] = Ma
             f"them away; the collectors are {at}",
         ),
     ]
-    if chain.refused:
+    if chain.progress.refused:
         why = {k: "was lost" for k in _lost(chain)}
         said = (
             f"batch {k} ({chain.history[k].state.role}) {why.get(k, 'is none that so many reports have')}"
-            for k in chain.refused
+            for k in chain.progress.refused
         )
         text = f"{'; '.join(said)}: its people aren't asked again; a single device can make a sum impossible"
         notes.append(Diagnostic("left_out", text))
@@ -213,8 +217,8 @@ class SharedStudy(Study):
     """A study with two collectors; made by `privreg.connect`. See `Study`."""
 
     def _begin(self) -> None:
-        self._plan = engine_of(self.signed)
-        self._sums: Chain = chains.begin(self._plan)
+        self._sums = chain_of(self.signed)
+        self._plan = self._sums.plan
         self._had: tuple[tuple[bytes, ...], ...] = ((), ())  # Sums that both have published, in the plan's order
         self._unvouched: dict[int, str] = {}  # Batches with letters of collectors that heard no commitment
         self._names = [plain(one.name) for one in self.signed.collectors]
@@ -252,7 +256,7 @@ class SharedStudy(Study):
             if k < len(self._sums.batches):
                 continue
             if {one.status, other.status} == {"lost"}:
-                self._sums = chains.closed(self._plan, self._sums, None)
+                self._sums = self._sums.closed(None)
                 continue
             if not one.words or not other.words:
                 return
@@ -270,8 +274,7 @@ class SharedStudy(Study):
             if deaf := "".join(le for le, said in zip(LETTERS, (one, other), strict=True) if not said.vouched):
                 self._unvouched[k] = deaf
             parts = (np.frombuffer(words, dtype="<u8") for words in (one.words, other.words))
-            batch = Batch(one.people, np.add(*parts).view(np.int64))
-            self._sums = chains.closed(self._plan, self._sums, batch)
+            self._sums = self._sums.closed(Batch(one.people, np.add(*parts).view(np.int64)))
 
     def _follow_states(self, servers: Sequence[Server]) -> None:
         """Verify states that are new, each made again from the sums before it."""
@@ -284,7 +287,9 @@ class SharedStudy(Study):
             before = self._states[-1] if k else self.plan_hash
             for name, payload in zip(self._names, found, strict=True):
                 state = messages.read_state(payload, self.signed, self.plan_hash)
-                if not messages.follows(state, chains.present_ask(self._plan, self._sums.history[k]), k, before):
+                if not messages.follows(
+                    state, chains.present_ask(self._sums._replace(history=self._sums.history[: k + 1])), k, before
+                ):
                     raise StudyError(
                         f"state {k} at {name} does not follow from the sums before it: something else was asked, or "
                         "sums were changed."
@@ -319,7 +324,7 @@ class SharedStudy(Study):
         if self._is_open:
             k = len(out)
             here = min((one.batches[k].people for one in both if k < len(one.batches)), default=0)
-            out.append((k, self._sums.progress.state.role, here, chains.ends(self._plan, self._sums)))
+            out.append((k, self._sums.progress.state.role, here, self._sums.ask.ends))
         return out
 
     def _counts(self) -> bytes:

@@ -16,14 +16,15 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
+from privreg.collector.design import Chain
 from privreg.errors import OptionError, StudyError, choose, shown
 from privreg.fits.fit_plan import FitPlan
 from privreg.means.results.shares import TableOne
 from privreg.results.base import Results
 from privreg_field.collector import chain as chains
-from privreg_field.collector.chain import Cells, Chain
+from privreg_field.collector.chain import Cells
 from privreg_field.device.consent import WIDEST, plain
-from privreg_field.study.reading.collected import engine_of, fit_plan_of, read_cells, table_of
+from privreg_field.study.reading.collected import chain_of, fit_plan_of, read_cells, table_of
 from privreg_field.study.reading.collected import results as results_of
 from privreg_field.study.reading.picture import Followed, live
 from privreg_field.study.servers import Server, opened
@@ -79,8 +80,7 @@ class Study(Shown):
 
     def _begin(self) -> None:
         """Make what states follow from, before the first report."""
-        self._engine = engine_of(self.signed)
-        self._chain = chains.begin(self._engine)
+        self._chain = chain_of(self.signed)
 
     # --- what is asked ---------------------------------------------------------------------------------
 
@@ -137,8 +137,8 @@ class Study(Shown):
             if k and state.open:
                 if len(snapshots) < k:
                     raise StudyError("the study's server leaves out sums that its states follow from.")
-                self._chain = chains.closed(self._engine, self._chain, self.signed.roles, snapshots[k - 1])
-            if not messages.follows(state, chains.present_ask(self._engine, self._chain), k, before):
+                self._chain = chains.closed(self._chain, self.signed.roles, snapshots[k - 1])
+            if not messages.follows(state, chains.present_ask(self._chain), k, before):
                 raise StudyError(
                     f"state {k} does not follow from the sums before it: the collector asked something else, or its "
                     "sums were changed."
@@ -254,11 +254,10 @@ class Study(Shown):
         for place, cell in known.cells.items():
             counts[place.state] = counts.get(place.state, 0) + cell.people
         lines = []
-        for k, number in enumerate(known.chain.asked):
-            last = k == len(known.chain.asked) - 1
-            end: Any = chains.ends(self._engine, known.chain) if last else counts.get(k, 0)
-            role = self._engine.role(number)
-            lines.append((k, role, counts.get(k, 0), pd.NA if end is None else end))
+        for k, asked in enumerate(known.chain.history):
+            last = k == len(known.chain.batches)
+            end: Any = known.chain.ask.ends if last else counts.get(k, 0)
+            lines.append((k, asked.state.role, counts.get(k, 0), pd.NA if end is None else end))
         return pd.DataFrame(lines, columns=["state", "role", "reports", "closes_at"]).astype({"closes_at": "Int64"})
 
     def model(self, formula: str, asked: dict[str, Any]) -> StudyModel:
@@ -314,7 +313,7 @@ class Study(Shown):
         known = self._known()
         people = sum(c.people for c in known.cells.values())
         of = f" of {known.issued:,} invited" if known.issued else ""
-        last = len(known.chain.asked) - 1
+        last = len(known.chain.batches)
         return [
             ("Reports", f"{people:,}{of}"),
             ("Round", f"{last} of about {len(self.signed.rounds)}, {'open' if known.is_open else 'closed'}"),

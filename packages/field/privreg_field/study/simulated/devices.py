@@ -28,7 +28,7 @@ from privreg_field import KIT
 from privreg_field.collector.messages import state_of
 from privreg_field.device.report import answer, design, sums
 from privreg_field.study.reading import shared
-from privreg_field.study.reading.collected import engine_of, fit_plan_of, table_of
+from privreg_field.study.reading.collected import chain_of, fit_plan_of, table_of
 from privreg_field.wire import messages, peers, wire
 from privreg_field.wire.messages import FieldState, Report, Token
 from privreg_field.wire.study import PublicPlan
@@ -104,7 +104,7 @@ class Crowd:
 
     def _begin(self, spec: ModelSpec | None) -> NDArray[np.intp]:
         """Order of columns inside."""
-        engine: Any = engine_of(self.plan)
+        engine: Any = chain_of(self.plan).plan
         self.engine = engine
         if spec is None:
             return np.zeros(0, dtype=np.intp)
@@ -176,7 +176,7 @@ class SharedCrowd(Crowd):
     def _begin(self, spec: ModelSpec | None) -> NDArray[np.intp]:
         hpke = need("cryptography.hazmat.primitives.hpke", "serve", "a swarm for two collectors", KIT)
         self._suite = hpke.Suite(hpke.KEM.X25519, hpke.KDF.HKDF_SHA256, hpke.AEAD.AES_128_GCM)
-        self._sums: Any = shared.engine_of(self.plan)
+        self._sums: Any = shared.chain_of(self.plan).plan
         self._seals = [X25519PublicKey.from_public_bytes(one.seal) for one in self.plan.collectors]
         return np.zeros(0, dtype=np.intp) if spec is None else order_of(spec, factors=False)[0]
 
