@@ -132,7 +132,7 @@ def test_the_logarithm_of_an_offset_is_an_exposure(people, code):
     with pytest.raises(FormulaError, match="give exposure='bmi' beside it, whose logarithm is added"):
         FIT(f"children ~ age + offset({code})", people, mu=1, family=pr.Poisson(5))
     for option in ("offset", "exposure"):
-        with pytest.raises(OptionError, match="exposure='bmi' adds the logarithm of it"):
+        with pytest.raises(OptionError, match="exposure='bmi' adds its logarithm"):
             FIT("children ~ age", people, mu=1, family=pr.Poisson(5), **{option: code})
 
 

@@ -193,10 +193,7 @@ def once(batches: Iterator[Batch], what: str) -> Callable[[int], Iterator[Batch]
 
     def given(skip: int) -> Iterator[Batch]:
         if not left:
-            raise DataError(
-                f"{what} was read before, and its rows are gone; give a new one, or a table or file that can be read "
-                "again."
-            )
+            raise DataError(f"{what} was read before, and its rows are gone; give a new one, or a table or file.")
         yield from beyond(left.pop(), skip)
 
     return given

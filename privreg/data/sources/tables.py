@@ -133,7 +133,7 @@ def _once(kind: Kind, source: Source, wanted: Wanted) -> Source:
     return replace(source, batches=once(source.batches(0), f"the {kind.called}"), identity=UNKNOWN, repeatable=False)
 
 
-def _selected(data: Any, columns: list[str]) -> Iterable[Any]:
+def _selected(data: Any, columns: list[str]) -> Any:
     """Record batches of some columns of whatever has `select` or `project`."""
     if hasattr(data, "project"):
         found = data.project(", ".join(quoted(c) for c in columns))
@@ -261,10 +261,7 @@ def open_frames(data: Iterable[Any], wanted: Wanted) -> Source:
             return Piece(rows_of(batch), lambda skip: beyond([batch], skip))
         found = foreign(batch)
         if found is None:
-            raise UnsupportedArgumentError(
-                f"the iterable yields {type(batch).__name__}; it must yield DataFrames or mappings of arrays, or "
-                "Arrow or polars tables."
-            )
+            raise UnsupportedArgumentError(f"the iterable yields {type(batch).__name__}, and not DataFrames.")
         source = found.rows(wanted)
         return Piece(source.rows, source.batches)
 
