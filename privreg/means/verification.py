@@ -60,9 +60,9 @@ def trials(mechanics: Sequence[Mapping[str, Any]], _: Budget) -> Iterator[Trial]
             mechanism: Any = None
             if how:
                 name, bit, form, asked = how
-                each, low = Budget.restore(form, tuple(asked)), 0.0 if kind == "answered" else -1.0
+                each, lowest = Budget.restore(form, tuple(asked)), 0.0 if kind == "answered" else -1.0
                 factor = kind == "factor"
-                mechanism = factor_mechanism(name, each, size, bit) if factor else number_mechanism(name, each, low)
+                mechanism = factor_mechanism(name, each, size, bit) if factor else number_mechanism(name, each, lowest)
             items.append(Item(kind, term, sum(item.size for item in items), size, mechanism))
         form, *asked = saved["budget"]
         spent, vector = Budget.restore(form, tuple(asked)), saved["vector"]
