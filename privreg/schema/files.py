@@ -75,7 +75,7 @@ def _yaml(text: str) -> Any:
                 waiting += [one for part in node.value for one in (part if isinstance(part, tuple) else (part,))]
             elif node.tag in _TYPED[:2] and not _PLAIN_NUMBER.fullmatch(node.value):
                 raise SchemaError(
-                    f"line {node.start_mark.line + 1}: YAML takes {node.value} for another number; quote a text."
+                    f"line {node.start_mark.line + 1}: YAML takes {node.value} for another number; write decimals."
                 )
         return yaml.safe_load(text)
     except SchemaError:
@@ -118,7 +118,8 @@ def _check_level(yaml: Any, name: str, level: Any) -> None:
     if plain or (level.tag == _STRING and not _LOOKS_TYPED.fullmatch(level.value)):
         return
     raise SchemaError(
-        f"line {level.start_mark.line + 1}: {name} has the unquoted level {shown(level.value)}; quote it."
+        f"line {level.start_mark.line + 1}: {name} has the unquoted level {shown(level.value)}; "
+        f'quote it, "{level.value}".'
     )
 
 

@@ -47,7 +47,7 @@ REFUSED = [
     (lambda _: given(one("a", np.nan)), DataError, "rows whose 'a' can't be used", "leave them out, as by dropna()"),
     (lambda _: given(one("a", np.inf)), DataError, "rows whose 'a' can't be used"),
     (lambda _: given(one("b", WORD)), DataError, "rows whose 'b' can't be used"),
-    (lambda _: given(one("g", WORD)), DataError, "rows whose 'g' is", "not among the declared levels"),
+    (lambda _: given(one("g", WORD)), DataError, "rows whose 'g' can't be used", "leave them out"),
     (lambda _: given(one("g", None)), DataError, "rows whose 'g' can't be used"),
     (lambda _: given(public(a=INSIDE)), DataError, "the same 'a' in all rows"),
     (lambda _: given(public(g="u")), DataError, "the same 'g[T.v]' in all rows"),

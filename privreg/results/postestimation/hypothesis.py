@@ -217,7 +217,7 @@ def _read(fit: ResultData, restrictions: Any) -> tuple[Array, Array, tuple[str, 
             raise _unreadable(fit, restrictions, str(e).partition("\n")[0]) from None
         what = f"of shape {restrictions.shape} " if isinstance(restrictions, np.ndarray) else ""
         raise OptionError(
-            f"restrictions {what}don't fit {len(names)} coefficients: write '{names[-1]} = 0', say."
+            f"restrictions {what}don't fit {len(names)} coefficients: write '{names[-1]} = 0', or (array, values)."
         ) from None
     if not (np.isfinite(matrix).all() and np.isfinite(values).all()):
         raise OptionError("restrictions hold a NaN or infinite number; all must be finite.")
