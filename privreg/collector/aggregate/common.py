@@ -1,7 +1,5 @@
 """Rounds of scores in common coordinates, Equation (12), and how scores bend between them: (22), (31) and (39)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import cache, partial
@@ -59,7 +57,7 @@ class Rounds(NamedTuple):
         """True if all rows are in each of them, so that they are sampled once."""
         return self.again and not self.main.any()
 
-    def at(self, c: float) -> Rounds:
+    def at(self, c: float) -> "Rounds":
         """The rounds in common coordinates, scores at a common threshold, squares about their mean: Equation (12)."""
         turned = []
         for s in self.summed:
