@@ -132,9 +132,7 @@ def us_insurance(n: int = 1_000_000, *, seed: int = SEED, coding: str = "labels"
     A person without a condition has the level "none": "None" would be read back from a CSV file as a missing value by
     pandas. Values depend on NumPy's random streams, which are stable across its releases but not promised to be.
 
-    References
-    ----------
-    Xie, Shi, Jiang, Kong & He, arXiv 2505.08227, section 6.2 and Table 3.
+    See Xie, Shi, Jiang, Kong & He, arXiv 2505.08227, section 6.2 and Table 3.
     """
     return build(US_INSURANCE, n, seed, choose("coding", coding, ("labels", "integers")))
 
@@ -289,9 +287,7 @@ def randhie() -> pd.DataFrame:
     guarantee per person, or with the default, 1, which uses one row of each. The source file beside the bundled one has
     such a column, in the same order; the vignette on these records reads it.
 
-    References
-    ----------
-    Cameron & Trivedi (2005), *Microeconometrics: Methods and Applications*; ``statsmodels.datasets.randhie``.
+    See Cameron & Trivedi (2005), *Microeconometrics: Methods and Applications*; ``statsmodels.datasets.randhie``.
     """
     from statsmodels.datasets import randhie as bundled
 

@@ -79,9 +79,7 @@ def harmed(shares: Shares, ratios: Array, together: Array) -> list[int]:
     shape (b, d), are t of slopes, 0 of constants; `together`, shape (d, d), sizes ρ of correlations of the design's
     columns, 1 with the constant.
 
-    References
-    ----------
-    Greene (1981), On the asymptotic bias of the ordinary least squares estimator of the Tobit model.
+    See Greene (1981), On the asymptotic bias of the ordinary least squares estimator of the Tobit model.
     """
     moved = np.zeros(len(together))
     for j in shares.noted:

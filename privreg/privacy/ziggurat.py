@@ -13,23 +13,13 @@ _TAIL: Final = 3.6541528853610088
 _AREA: Final = 0.00492867323399
 
 
-def _tables() -> tuple[Array, Words, Array]:
-    """Scales, acceptance thresholds and densities of the 256 layers, widest first.
-
-    Marsaglia & Tsang (2000), The ziggurat method. Layer i is x < edge[i]; the base layer's edge is
-    that of a rectangle with the area of base and tail together.
-    """
-    edge = np.zeros(LAYERS + 1)
-    edge[0] = _AREA / math.exp(-0.5 * _TAIL * _TAIL)
-    edge[1] = _TAIL
-    for i in range(1, LAYERS - 1):
-        edge[i + 1] = math.sqrt(-2.0 * math.log(_AREA / edge[i] + math.exp(-0.5 * edge[i] ** 2)))
-    scale = edge[:LAYERS] / 2.0**53
-    accept = (edge[1:] / edge[:LAYERS] * 2.0**53).astype(np.uint64)
-    return scale, accept, np.exp(-0.5 * edge**2)
-
-
-_SCALE, _ACCEPT, _DENSITY = _tables()
+# Edges, scales, acceptance thresholds and densities of the 256 layers, widest first: Marsaglia & Tsang (2000), The
+# ziggurat method. Layer i is x < edge[i]; the base layer's edge is that of a rectangle with the area of base and tail.
+_EDGE = np.array([_AREA / math.exp(-0.5 * _TAIL * _TAIL), _TAIL, *np.zeros(LAYERS - 1)])
+for _i in range(1, LAYERS - 1):
+    _EDGE[_i + 1] = math.sqrt(-2.0 * math.log(_AREA / _EDGE[_i] + math.exp(-0.5 * _EDGE[_i] ** 2)))
+_SCALE, _ACCEPT = _EDGE[:LAYERS] / 2.0**53, (_EDGE[1:] / _EDGE[:LAYERS] * 2.0**53).astype(np.uint64)
+_DENSITY = np.exp(-0.5 * _EDGE**2)
 # Both tables by nine bits, layer and sign: entry 256 + i is layer i's, negative.
 _SIGNED_SCALE = np.concatenate([_SCALE, -_SCALE])
 _SIGNED_ACCEPT = np.concatenate([_ACCEPT, _ACCEPT]).astype(np.int64)

@@ -20,9 +20,7 @@ def unit(c: float, eta: float, y: float) -> float:
     of mean m. The divisor depends on the predictor alone, so that a right model's mean score is 0. It is not a number
     if an argument is none, or c is not positive and finite.
 
-    References
-    ----------
-    Cantoni and Ronchetti, Robust inference for generalized linear models, 2001, without their factor √m.
+    See Cantoni and Ronchetti, Robust inference for generalized linear models, 2001, without their factor √m.
     """
     if not (0.0 < c < math.inf) or math.isnan(eta) or math.isnan(y):
         return math.nan

@@ -5,9 +5,7 @@ is an integer, this is round(a + 2^m Z): post-processing of the Gaussian mechani
 It is μ-GDP exactly if two reports before noise lie no farther apart than μ 2^m. With μ = p/q that is an inequality of
 integers, which whoever builds a plan solves and every device checks.
 
-References
-----------
-Dong, Roth & Su (2022), Gaussian differential privacy, Theorem 1 and Proposition 4 (post-processing).
+See Dong, Roth & Su (2022), Gaussian differential privacy, Theorem 1 and Proposition 4 (post-processing).
 """
 
 import math

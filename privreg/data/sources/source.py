@@ -342,9 +342,7 @@ def spread(key: bytes, many: int, count: int) -> NDArray[np.int32]:
 
     Shape (many, count).
 
-    References
-    ----------
-    Owen, Randomly permuted (t,m,s)-nets and (t,s)-sequences, 1995: van der Corput's sequence, scrambled.
+    See Owen, Randomly permuted (t,m,s)-nets and (t,s)-sequences, 1995: van der Corput's sequence, scrambled.
     """
     levels = max(count - 1, 0).bit_length()
     turn = np.arange(1 << levels, dtype=np.int32)

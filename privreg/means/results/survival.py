@@ -37,8 +37,6 @@ ROUNDED: Final = (
 class SurvivalCurves(Shares):
     """Survival curves by group. Made by :meth:`MeansResults.survival`.
 
-    Notes
-    -----
     With n_j the share at risk at cut point j and d_j that of events since the last one, S_j = Π (1 − d_i/n_i) over i up
     to j; of a life table n_j is less by half of those who are censored in between, and more by half of those who enter.
     Variances are by the delta method from the covariance of the shares: of sampling, for which they are Greenwood's,

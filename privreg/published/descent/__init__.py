@@ -3,9 +3,7 @@
 `descent` takes a model and its rows to `results`, which name coefficients that have not converged. `losses`
 and `theory` make the noise, `plan` all public numbers; `kernels` are compiled. Its audit is `audit.descent`.
 
-References
-----------
-Wang, Lei, Ying & Zhang, Differentially private SGD with non-smooth losses, arXiv 2101.08925.
+See Wang, Lei, Ying & Zhang, Differentially private SGD with non-smooth losses, arXiv 2101.08925.
 """
 
 from privreg.published.descent.descent import fit

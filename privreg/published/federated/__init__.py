@@ -4,7 +4,5 @@
 randomises its updates, with `theory` of directions, predicts errors, and audits them. `flower` runs
 clients and server for real, `results` has what the core's has. Public names are those of `privreg.federated`.
 
-References
-----------
-Duan (2025), PhD thesis; Duan, Hu, Ye & Sun, arXiv 2504.05618: GeoDP.
+See Duan (2025), PhD thesis; Duan, Hu, Ye & Sun, arXiv 2504.05618: GeoDP.
 """

@@ -31,9 +31,7 @@ class FederatedRegression(Described):
     silo nobody is protected from the silo. Made by :meth:`from_formula`; `fit` leaves it unchanged, and pickling leaves
     its data out. Convex linear models only.
 
-    References
-    ----------
-    McMahan et al. (2017), Communication-efficient learning of deep networks from decentralized data. Duan (2025),
+    See McMahan et al. (2017), Communication-efficient learning of deep networks from decentralized data. Duan (2025),
     PhD thesis, chapter 6, whose noise on the last of E clipped gradients is worth E·μ a round, not μ: here the whole
     update is clipped and randomised, and rounds are accounted for.
     """

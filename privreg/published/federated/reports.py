@@ -33,18 +33,14 @@ MOST_UNDONE: Final = 30.0
 class UpdateMechanism(Randomiser):
     """Randomiser of one update of one silo, by a name of `UPDATE_MECHANISMS`. Made by :func:`update_mechanism`.
 
-    Notes
-    -----
     "gaussian", "privunit", "laplace": as `privacy.mechanisms.Mechanism`. "piecewise": so many coordinates, each by the
     Piecewise mechanism on [−clip, clip] with its part of the budget, times d over their number. "geodp": the magnitude
     with noise of sd clip/μ_mag and the angles, in a fixed box, with noise of sd √(d + 2)βπ/μ_dir each; μ² = μ_mag² +
     μ_dir². "ldpvec": the angles alone, the magnitude being `clip` for everybody.
 
-    References
-    ----------
-    Duan, Hu, Ye & Sun, arXiv 2504.05618, for GeoDP, with these corrections: no 1/B in the noise of angles, a box that
-    doesn't depend on the data, and costs of magnitude and direction that add up. Duan (2025), PhD thesis, for LDPVec,
-    whose raw magnitude and unclipped angles have no guarantee. Wang et al. (2019), section IV, for Piecewise.
+    See Duan, Hu, Ye & Sun, arXiv 2504.05618, for GeoDP, with these corrections: no 1/B in the noise of angles, a box
+    that doesn't depend on the data, and costs of magnitude and direction that add up. Duan (2025), PhD thesis, for
+    LDPVec, whose raw magnitude and unclipped angles have no guarantee. Wang et al. (2019), section IV, for Piecewise.
     """
 
     TITLES: ClassVar = {

@@ -43,8 +43,6 @@ def baseline(fit: ResultData) -> Array:
 class HazardPrediction(View):
     """Hazards by interval and survival curves at values of covariates. Made by ``res.hazards(new)``.
 
-    Notes
-    -----
     Limits of hazards are those of their logarithms, and of survival those of the logarithm of the cumulative hazard
     H = Σ w_j λ_j, whose gradient is Σ w_j λ_j x_j/H (delta method); bands hold for whole curves.
     """

@@ -92,9 +92,7 @@ def select(self: Any, *, method: str | None = None) -> Selection:
     each norm in the term's own standard errors; λ has the least (b − θ̂)' V⁻¹ (b − θ̂) + log(n) times the number of
     coefficients that are kept. Intervals are those of the smaller model as if it had been chosen beforehand.
 
-    References
-    ----------
-    Wang & Leng (2007), Unified lasso estimation by least squares approximation, JASA 102, 1039-1048; Wang & Leng
+    See Wang & Leng (2007), Unified lasso estimation by least squares approximation, JASA 102, 1039-1048; Wang & Leng
     (2008), A note on adaptive group lasso, Computational Statistics & Data Analysis 52, 5277-5286.
     """
     known, fit = self._known(method, "select"), self._fit
