@@ -51,10 +51,9 @@ class _Parser(argparse.ArgumentParser):
             if option.startswith("--") and option not in known:
                 name = option[2:].replace("-", "_")
                 ours = [f"--{o.option.replace('_', '-')}" for o in OPTIONS if name in o.names]
-                near = next((o for o in ours if o in known), None)
-                if near is None and (found := errors.nearest(option[2:], [k[2:] for k in known])):  # dashes are alike
-                    near = f"--{found}"
-                hint = "" if near is None else f" Did you mean {near}?"
+                found = errors.nearest(option[2:], [k[2:] for k in known])  # without dashes, in which all are alike
+                near = next((o for o in ours if o in known), found and f"--{found}")
+                hint = f" Did you mean {near}?" if near else ""
                 hint = f" {TIMES.hint[:1].upper()}{TIMES.hint[1:]}." if name in TIMES.names else hint
                 raise errors.OptionError(f"there is no option {option}.{hint} '{self.prog} --help' lists them all.")
 

@@ -6,8 +6,6 @@ in one process, among workers or in the field, goes by a chain. What a device re
 as nothing here sees a row: of lean it is `simulation.devices`, of full `aggregate.report`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
@@ -66,7 +64,7 @@ class Chain(NamedTuple):
         """Question that is asked next."""
         return self.design.asks(self.plan, self.progress)
 
-    def closed(self, batch: Batch | None) -> Chain:
+    def closed(self, batch: Batch | None) -> "Chain":
         """Take in the open batch, None if it was lost, and make the next state."""
         after = self.design.advance(self.plan, self.progress, batch)
         return self._replace(history=(*self.history, after), batches=(*self.batches, batch or NOTHING))

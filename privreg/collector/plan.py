@@ -1,7 +1,5 @@
 """Plan of a fit by rounds, fixed before the first record, and progress of its collector after some rounds: values."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
@@ -106,7 +104,7 @@ class Plan(NamedTuple):
     clusters: int = 0  # Clusters, the people of each in one group; 0 if people are independent
     extremes: tuple[Extreme, ...] = ()  # Rows that declarations allow, where scores have no weights
 
-    def people(self, progress: Progress) -> int:
+    def people(self, progress: "Progress") -> int:
         """Records of the present round."""
         return people_of(self.rounds, progress.held, self.rows)
 
@@ -217,9 +215,9 @@ class Progress(NamedTuple):
     tied: NDArray[np.bool_] | None = None  # shape (d,)
     # In a round on measures of fit: their public constants, and the estimate, made of the rounds before
     gauge: Gauge | None = None
-    final: Estimated | None = None
+    final: "Estimated | None" = None
     clamped: Clamped | None = None  # Sums of the round on clamping
-    local: Local | None = None
+    local: "Local | None" = None
     stretch: Array | None = None  # T of equation (20), by which groups' offsets are multiplied; shape (q, q)
     since: int = 0  # First main round that counts: states of those before are too far from later ones
 
@@ -296,7 +294,7 @@ class Estimated(NamedTuple):
         return [part for part in self.parts if part.round.state.role == "main"]
 
 
-def longest(extremes: Sequence[Extreme], rows: Array) -> float:
+def longest_row(extremes: Sequence[Extreme], rows: Array) -> float:
     """B = sup ‖W x‖, W = `rows`, shape (d, d), for equation (45) of docs/estimator.md; 0 without `extremes`.
 
     Exact up to `MOST` combinations; beyond, the farthest of the rest are added. Between two values of a curve a row

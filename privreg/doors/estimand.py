@@ -6,7 +6,6 @@ are skewed, another run solves another equation.
 """
 
 import math
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
@@ -184,6 +183,12 @@ def _weights(equation: Equation, z: Array, person: Any = None, *, one: bool = Fa
 # --- the root --------------------------------------------------------------------------------------------------
 
 
+NO_ROOT: Final = (
+    "the fit's equation has no root on these rows, as where classes are predicted without error or a level has no "
+    "count; give more rows, like those of the people who reported."
+)
+
+
 def _root(equation: Equation, rows: list[_Rows], function: Any) -> tuple[Array, bool]:
     """The root, and whether others are as good; where rows are many, that on a part of them comes first.
 
@@ -254,7 +259,21 @@ def _minimum(equation: Equation, rows: list[_Rows], theta: Array, moment: Array,
             step = -np.asarray(np.linalg.solve(0.5 * (slope + slope.T) + added, value), dtype=np.float64)
             if float(np.linalg.norm(length @ step)) <= enough:
                 break
-            theta, value, slope = _along(field, theta, step, float(value @ step))
+
+            def rise(part: float, field: Any = field, theta: Array = theta, step: Array = step) -> float:
+                """Slope of the loss along the step, after a part of it."""
+                return float(field(theta + part * step)[0] @ step)
+
+            part, first, at = 1.0, float(value @ step), rise(1.0)
+            while at < 0.25 * first:  # until the loss hardly falls any more
+                part *= 2.0
+                if part > FARTHEST:
+                    raise InferenceError(NO_ROOT)
+                at = rise(part)
+            if at > -0.25 * first:
+                part = float(brentq(rise, 0.0, part, xtol=1.0 / FARTHEST, rtol=0.1))
+            theta = theta + part * step
+            value, slope = field(theta)
         else:
             if not scoring.jumps:
                 raise InferenceError(NO_ROOT)
@@ -264,33 +283,6 @@ def _minimum(equation: Equation, rows: list[_Rows], theta: Array, moment: Array,
     if flat and scoring.separable:
         raise InferenceError(NO_ROOT)
     return theta, flat
-
-
-NO_ROOT: Final = (
-    "the fit's equation has no root on these rows, as where classes are predicted without error or a level has no "
-    "count; give more rows, like those of the people who reported."
-)
-
-
-def _along(
-    field: Callable[[Array], tuple[Array, Array]], theta: Array, step: Array, first: float
-) -> tuple[Array, Array, Array]:
-    """Coefficients along a step at which the loss hardly falls any more, where `first` is its slope at the begin.
-    Raises InferenceError if it falls for ever.
-    """
-
-    def rise(part: float) -> float:
-        return float(field(theta + part * step)[0] @ step)
-
-    part, at = 1.0, rise(1.0)
-    while at < 0.25 * first:
-        part *= 2.0
-        if part > FARTHEST:
-            raise InferenceError(NO_ROOT)
-        at = rise(part)
-    if at > -0.25 * first:
-        part = float(brentq(rise, 0.0, part, xtol=1.0 / FARTHEST, rtol=0.1))
-    return theta + part * step, *field(theta + part * step)
 
 
 def _by_class(eta: Array, y: Array, *, balanced: bool) -> Array:
@@ -306,39 +298,31 @@ def _field(equation: Equation, rows: list[_Rows], theta: Array, cell: float, fun
 
     In `cell`s, so wide, of the predictor less the response scores are straight; 0 for scores as they are.
     """
-    d, n = len(equation.order), sum(len(r.y) for r in rows)
-    b = len(theta) // d
+    d, n, cell = len(equation.order), sum(len(r.y) for r in rows), cell or STEP
+    at = (theta + equation.offsets).reshape(len(equation.offsets), -1, d)
+    b = at.shape[1]
     total, slope = np.zeros((b, d)), np.zeros((b, d, b, d))
-    for r in rows:
-        psi, rise = _psi(equation, r, theta, cell or STEP, function)
+    for r in rows:  # scores averaged over offsets, shape (n, b), and their slopes by the predictors, (n, b, b)
+        if scores.scoring_of(equation.shape[0]).multiple:
+            etas, balanced = np.array([r.z @ at[:, k].T for k in range(b)]), equation.weighing != "capped"
+            moves = STEP * np.eye(b)[:, :, None, None]
+            up, down = ([_by_class(etas + by * m, r.y, balanced=balanced) for m in moves] for by in (1.0, -1.0))
+            psi = (_by_class(etas, r.y, balanced=balanced) @ equation.weights).T
+            rise = ((np.array(up) - np.array(down)) @ equation.weights / (2.0 * STEP)).transpose(2, 1, 0)
+        else:
+            eta = r.z @ at[:, 0].T + (0.0 if r.offset is None else r.offset[:, None])
+            y = np.broadcast_to(r.y[:, None], eta.shape)
+            # a jump where both are the same is in the middle of a cell
+            low = y + cell * (np.floor((eta - y) / cell + 0.5) - 0.5)
+            below, above = (
+                scores.unit(equation.score, equation.c, end, y)
+                if function is None
+                else scores.unit(equation.score, 1.0, end.ravel(), y.ravel(), function).reshape(end.shape)
+                for end in (low, low + cell)
+            )
+            psi = ((below + (eta - low) / cell * (above - below)) @ equation.weights)[:, None]
+            rise = ((above - below) / cell @ equation.weights)[:, None, None]
         total += psi.T @ r.weighted
         for i, j in np.ndindex(b, b):
             slope[i, :, j] += (r.weighted * rise[:, i, j, None]).T @ r.z
     return total.reshape(-1) / n - equation.bend, slope.reshape(b * d, b * d) / n
-
-
-def _psi(equation: Equation, r: _Rows, theta: Array, cell: float, function: Any) -> tuple[Array, Array]:
-    """Scores of the rows, averaged over offsets, shape (n, b), and their slopes by the predictors, (n, b, b)."""
-    d = r.z.shape[1]
-    at = (theta + equation.offsets).reshape(len(equation.offsets), -1, d)
-    b = at.shape[1]
-    if scores.scoring_of(equation.shape[0]).multiple:
-        etas, balanced = np.array([r.z @ at[:, k].T for k in range(b)]), equation.weighing != "capped"
-        moves = STEP * np.eye(b)[:, :, None, None]
-        up, down = ([_by_class(etas + by * m, r.y, balanced=balanced) for m in moves] for by in (1.0, -1.0))
-        rise = (np.array(up) - np.array(down)) @ equation.weights / (2.0 * STEP)  # by what, of what, rows
-        return np.asarray((_by_class(etas, r.y, balanced=balanced) @ equation.weights).T), rise.transpose(2, 1, 0)
-    eta = r.z @ at[:, 0].T
-    eta = eta if r.offset is None else eta + r.offset[:, None]
-    y = np.broadcast_to(r.y[:, None], eta.shape)
-    low = y + cell * (np.floor((eta - y) / cell + 0.5) - 0.5)  # a jump where both are the same is in the middle of one
-    share = (eta - low) / cell
-
-    def score(at: Array) -> Array:
-        if function is not None:
-            return scores.unit(equation.score, 1.0, at.ravel(), y.ravel(), function).reshape(at.shape)
-        return scores.unit(equation.score, equation.c, at, y)
-
-    below, above = score(low), score(low + cell)
-    psi, rise = below + share * (above - below), (above - below) / cell
-    return np.asarray(psi @ equation.weights)[:, None], np.asarray(rise @ equation.weights)[:, None, None]

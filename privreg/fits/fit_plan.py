@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from privreg.collector.plan import longest
+from privreg.collector.plan import longest_row
 from privreg.errors import OptionError
 from privreg.families.family import Family
 from privreg.fits.aggregate import lines_of_sums
@@ -309,7 +309,7 @@ def _refuse_other(
             "another way; give a fit of the same trust."
         )
     if target.reach is not None and spec.unweighted:
-        farthest = longest(extremes_of(spec, order_of(spec, factors=False)[0]), target.map)
+        farthest = longest_row(extremes_of(spec, order_of(spec, factors=False)[0]), target.map)
         if farthest > target.reach * (1.0 + 1e-9):
             raise OptionError(
                 "like= is of a fit with score weights, and this one has score_weights='likelihood', that is none; give "

@@ -170,7 +170,7 @@ def from_json(column: str, low: float, high: float, levels: Any, parts: Any, edg
     if math.prod(max(len(part.levels), 1) for part in made) > MOST_COORDINATES:
         raise ValueError("more levels than a report has numbers")  # load() says that the file is damaged
     if len(made) > 1 and made[0].levels:
-        return _crossed(str(column), made)
+        return crossed(str(column), made)
     return Term(str(column), float(low), float(high), tuple(map(str, levels)), made, ends)
 
 
@@ -319,13 +319,13 @@ def _leaf(name: str, schema: Schema, *, factor: bool = False) -> Term:
     return Term(name, low, high)
 
 
-def _crossed(column: str, parts: tuple[Term, ...]) -> Term:
+def crossed(column: str, parts: tuple[Term, ...]) -> Term:
     """Factors whose levels go together; a ``Surv()`` if the one before the last is of classes."""
     kind = Followed if parts[-2].edges else Term
     return kind(column, levels=tuple(product(*(part.levels for part in parts))), parts=parts)
 
 
-def _between(whole: Term, ends: Sequence[float], *, upper: bool = False) -> Term:
+def between(whole: Term, ends: Sequence[float], *, upper: bool = False) -> Term:
     """Classes of a number between `ends`, which hold their lower ends, or their `upper` ones."""
     labels = tuple(f"{a:.6g} to {b:.6g}" if a < b else f"{a:.6g}" for a, b in pairwise(ends))
     inner = np.nextafter(ends[1:-1], np.inf).tolist() if upper else ends[1:-1]
@@ -339,17 +339,17 @@ def _declared(asked: Asked, schema: Schema) -> Term:
     belongs to the class that ends there, and whoever has none of the cut points ahead to the last class, of whom it is
     known that they were followed until the last cut point.
     """
-    crossed = asked.factor or (len(asked.columns) > 1 and any(c in schema.levels for c in asked.columns))
+    factors = asked.factor or (len(asked.columns) > 1 and any(c in schema.levels for c in asked.columns))
     if not asked.kind:
-        one, *others = parts = tuple(_leaf(c, schema, factor=crossed) for c in asked.columns)
+        one, *others = parts = tuple(_leaf(c, schema, factor=factors) for c in asked.columns)
         if not others:
             return one
-        if not crossed:
+        if not factors:
             most = one.half * others[0].half
             return Term(str(asked), 0.0 if one == others[0] else -most, most, parts=parts)
         if one == others[0]:
             raise SchemaError(f"{one.column!r} is crossed with itself; name another factor, or it alone.")
-        return _crossed(str(asked), parts)
+        return crossed(str(asked), parts)
     if asked.kind == "cut":
         whole, breaks = _leaf(asked.columns[0], schema), asked.cuts
         if whole.levels:
@@ -361,7 +361,7 @@ def _declared(asked: Asked, schema: Schema) -> Term:
         if None in numbers or not 3 <= len(edges) <= MOST_CLASSES + 1 or not (np.diff(edges) > 0.0).all():
             must = f"takes a number of classes, 2 to {MOST_CLASSES}, or rising breaks in a list, within the bounds"
             raise SchemaError(f"cut({whole.column}, …) {must}.")
-        return _between(whole, edges)
+        return between(whole, edges)
     if len(flat([asked])) < len(asked.group) + len(asked.columns):
         raise SchemaError(f"{asked} needs different columns for times, event and groups.")
     *start, whole = (_leaf(c, schema) for c in asked.columns[:-1])
@@ -375,6 +375,6 @@ def _declared(asked: Asked, schema: Schema) -> Term:
             f"{whole.low:g} and {whole.high:g}: a larger upper bound tells who was followed beyond the last one."
         )
     groups = [_leaf(c, schema, factor=True) for c in asked.group]
-    entry = [_between(one, [0.0, 0.0, *rising, whole.high], upper=True) for one in start]  # time 0 is a class
-    times = _between(whole, [whole.low, *rising, whole.high], upper=True)
-    return _crossed(str(asked), (*groups, *entry, times, _leaf(asked.columns[-1], schema, factor=True)))
+    entry = [between(one, [0.0, 0.0, *rising, whole.high], upper=True) for one in start]  # time 0 is a class
+    times = between(whole, [whole.low, *rising, whole.high], upper=True)
+    return crossed(str(asked), (*groups, *entry, times, _leaf(asked.columns[-1], schema, factor=True)))

@@ -29,24 +29,6 @@ def described(group: str, plan: Plan) -> dict[str, Any]:
     return out | {"vector": plan.vector is not None, "collectors": getattr(plan, "collectors", 0)}
 
 
-def _plan(saved: Mapping[str, Any]) -> Plan:
-    made, at = list[Item](), 0
-    for kind, term, size, how in saved["items"]:
-        mechanism: Any = None
-        if how:
-            name, bit, form, asked = how
-            each, low = Budget.restore(form, tuple(asked)), 0.0 if kind == "answered" else -1.0
-            factor = kind == "factor"
-            mechanism = factor_mechanism(name, each, size, bit) if factor else number_mechanism(name, each, low)
-        made.append(Item(kind, term, at, size, mechanism))
-        at += size
-    form, *asked = saved["budget"]
-    spent, items = Budget.restore(form, tuple(asked)), tuple(made)
-    if saved["collectors"]:
-        return make_sums(items, spent, saved["collectors"])
-    return Plan(items, saved["asked"], spent, Mechanism("privunit", spent) if saved["vector"] else None)
-
-
 def _answers(m: NumberMechanism | FactorMechanism, n: int) -> tuple[Array, Array]:
     """Answers of two people at the largest distance."""
     stream = NoiseStream(fresh_key(), m.width)
@@ -73,7 +55,20 @@ def _sent(plan: Plan, people: Sequence[Sequence[Array]], n: int) -> tuple[Array,
 def trials(mechanics: Sequence[Mapping[str, Any]], _: Budget) -> Iterator[Trial]:
     """Every kind of answer at its share of the budget, and whole reports at all of it."""
     for saved in mechanics:
-        plan, of = _plan(saved), f", {saved['group']}" if saved["group"] else ""
+        of, items = f", {saved['group']}" if saved["group"] else "", list[Item]()
+        for kind, term, size, how in saved["items"]:
+            mechanism: Any = None
+            if how:
+                name, bit, form, asked = how
+                each, lowest = Budget.restore(form, tuple(asked)), 0.0 if kind == "answered" else -1.0
+                factor = kind == "factor"
+                mechanism = factor_mechanism(name, each, size, bit) if factor else number_mechanism(name, each, lowest)
+            items.append(Item(kind, term, sum(item.size for item in items), size, mechanism))
+        form, *asked = saved["budget"]
+        spent, vector = Budget.restore(form, tuple(asked)), saved["vector"]
+        plan = Plan(tuple(items), saved["asked"], spent, Mechanism("privunit", spent) if vector else None)
+        if saved["collectors"]:
+            plan = make_sums(plan.items, spent, saved["collectors"])
         single = plan.items if plan.vector is None and not isinstance(plan, Sums) else ()
         for kind, m in dict.fromkeys((item.kind, item.mechanism) for item in single):
             yield Trial(f"{kind}, {m.title}{of}", "opposite ends", *claim_of(m.budget), partial(_answers, m))

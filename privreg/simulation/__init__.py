@@ -8,7 +8,7 @@ a run of    RoundsRun of `rounds`: local reports   AggregateRun of `aggregate`: 
 ==========  =====================================  ======================================================
 devices     `devices`: a score in each report      `collector/aggregate/report.py`, added up by `summing`
 noise       in reports, or on pieces of their sum  once on the whole sum, when its batch ends
-next state  `collector/rounds.py`                  `collector/aggregate/chain.py`
+design      `collector/rounds.py`                  `collector/aggregate/chain.py`
 outcome     `fits/rounds.py`                       `fits/aggregate.py`
 ==========  =====================================  ======================================================
 

@@ -403,7 +403,12 @@ class CuratorRun(AggregateRun):
             budgets.append(lattice.fraction_of(self.state.mu))
             if not lattice.composed(budgets, lattice.fraction_of(self.plan.mu)):
                 raise AssertionError("rounds would cost more than the budget")
-            self._answered(self.rows if self.bytes <= self.most or self.reread is None else self.reread())
+            # each holder's reports, in the last round by groups of clusters
+            state, last = self.state, self.progress.last
+            rows: Iterable[Block] = self.rows if self.bytes <= self.most or self.reread is None else self.reread()
+            by_holder = groupby(rows, lambda b: 0 if b.silo is None else int(b.silo[0]))
+            found = {s: of_all(self.plan, state, blocks, self.crew, last=last) for s, blocks in by_holder}
+            self._released(*(np.array([found[s][k] for s in range(len(self.sizes))]) for k in (0, 1)))
             self.kept()
         self.rows = []
 
@@ -420,13 +425,6 @@ class CuratorRun(AggregateRun):
         for total, counts, more in sums:
             own = np.zeros((len(self.sizes), self.plan.width(self.state.role)), dtype=np.int64)
             self._known(like(own, total).copy(), counts, more=bool(more))
-
-    def _answered(self, rows: Iterable[Block]) -> None:
-        """Add up each holder's reports, in the last round by groups of clusters, and publish the noised sums."""
-        state, last, many = self.state, self.progress.last, len(self.sizes)
-        by_holder = groupby(rows, lambda b: 0 if b.silo is None else int(b.silo[0]))
-        found = {s: of_all(self.plan, state, blocks, self.crew, last=last) for s, blocks in by_holder}
-        self._released(*(np.array([found[s][k] for s in range(many)]) for k in (0, 1)))
 
     # --- storage ---------------------------------------------------------------------------------------
 

@@ -5,8 +5,6 @@ reports has a simple distribution it comes back without noise, which falls on wh
 or sent; see `rounds`. Other mechanisms randomise every report here.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -295,7 +293,7 @@ class Devices(NamedTuple):
         """True if groups have separate sums, so that several blocks may be played as one of more groups."""
         return self.state.role in {"pilot", "main"} and not self.each
 
-    def repeated(self, blocks: int) -> Devices:
+    def repeated(self, blocks: int) -> "Devices":
         """Devices of several blocks played as one, with these groups once for each block."""
         if blocks == 1:
             return self

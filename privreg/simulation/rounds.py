@@ -314,10 +314,8 @@ class RoundsRun(Run):
 
     def _begin(self) -> None:
         super()._begin()
-        expected = self.size
-        if expected == ENDLESS:
-            expected = max((self.plan.rows or 0) - sum(self.progress.held), self.plan.groups)
-        self._lay_out(expected, PARTS if self.state.role == "main" else 1)
+        left = max((self.plan.rows or 0) - sum(self.progress.held), self.plan.groups)
+        self._lay_out(left if self.size == ENDLESS else self.size, PARTS if self.state.role == "main" else 1)
 
     def _lay_out(self, expected: int, parts: int) -> None:
         """Blocks, parts and open sums of a round of so many records."""
@@ -372,14 +370,11 @@ class RoundsRun(Run):
             rows = rows._replace(weight=None, parts=parts_of(self.plan.persons, usable, rows.weight))
         super()._enter(self._sent(rows))
 
-    def _together(self) -> int:
-        """Number of blocks that are played together."""
+    def _play(self, rows: Block) -> None:
         wide = self.plan.d * (self.plan.persons.rows if self.plan.persons else 1)
         alone = not self._devices().by_group or self.plan.clusters
-        return 1 if alone else max(min(TASK, devices.NUMBERS // wide) // self.block, 1)
-
-    def _play(self, rows: Block) -> None:
-        a, each = 0, self._together() * self.block
+        together = 1 if alone else max(min(TASK, devices.NUMBERS // wide) // self.block, 1)  # Blocks
+        a, each = 0, together * self.block
         while a < len(rows.y):
             _, edge = self._piece(self.begun)  # at a block's end; the last part goes on
             end = min(a - (self.at - edge) // self.block * self.block, len(rows.y))

@@ -1,7 +1,5 @@
 """Settings of one fit, from the user's options, and the way it is run: rounds, sums, the published single chain."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -265,7 +263,7 @@ def _score_words(family: Family, rules: ScoreRules, units: Units, *, summed: boo
 
 def begun(
     spec: ModelSpec, settings: Settings, key: bytes | None, start: Array | None, counter: Counter | None
-) -> tuple[Run | AveragedSGD, Encoder]:
+) -> "tuple[Run | AveragedSGD, Encoder]":
     """A run of a fit with these settings that waits for its first rows, and the encoder of its batches."""
     how = settings.how
     if isinstance(how, Efficient):

@@ -176,7 +176,7 @@ def test_shares_are_those_of_simulations(kind: str, role: str) -> None:
         window=0.7,
         ball=4.0,
     )
-    asked = present_ask(engine, run.progress._replace(state=state))
+    asked = present_ask(run.chain._replace(history=(run.progress._replace(state=state),)))
     theirs = report.vectors(engine, state, rows.y, rows.x, rows.offset, rows.clamped, rows.weight)
     form = plan.roles[role]
     ours = np.array([sums.whole(form, sums.of_person(plan, asked, answer.rows_of(plan, one))) for one in answers(data)])
@@ -229,7 +229,7 @@ def test_shares_of_adversarial_rows_are_in_their_roles_sets(kind: str) -> None:
     run, rng = summing.AggregateRun(engine, None), np.random.default_rng(7)
     for role, form in plan.roles.items():
         state = run.progress.state._replace(role=role, rows=np.eye(engine.d), theta=np.zeros(engine.d), scale=1e-3)
-        asked = present_ask(engine, run.progress._replace(state=state))
+        asked = present_ask(run.chain._replace(history=(run.progress._replace(state=state),)))
         for _ in range(30):
             rows = answer.rows_of(plan, adverse(rng, 9))
             assert sum(row.part for row in rows) <= 1.0 + 1e-12

@@ -8,7 +8,7 @@ import pytest
 import statsmodels.api as sm
 
 import privreg as pr
-from privreg.collector.plan import Extreme, longest
+from privreg.collector.plan import Extreme, longest_row
 from privreg.errors import OptionError, UnsupportedArgumentError
 from privreg.fits.aggregate import plan_of as plan_of_sums
 from privreg.fits.plan import plan_of
@@ -135,7 +135,7 @@ def test_no_row_within_the_declarations_is_longer_than_the_longest(formula, trus
         np.eye(d) + np.tril(rng.normal(size=(d, d))),
         np.linalg.pinv(np.linalg.cholesky(np.cov(x.T) + np.eye(d))),
     ):
-        most, found = np.linalg.norm(x @ w.T, axis=1).max(), longest(plan.extremes, w)
+        most, found = np.linalg.norm(x @ w.T, axis=1).max(), longest_row(plan.extremes, w)
         assert most <= found < 1.02 * most
 
 
@@ -151,9 +151,9 @@ def test_columns_that_change_between_the_values_that_are_tried_are_refused(term,
 def test_more_combinations_than_can_be_tried_have_a_bound():
     ends = [Extreme(np.outer([-1.0, 1.0], row)) for row in np.eye(20)]
     w = np.eye(20)
-    assert longest(ends, w) >= np.sqrt(20.0)
-    assert longest(ends[:16], w) == pytest.approx(4.0, rel=1e-8)
-    assert longest([], w) == 0.0
+    assert longest_row(ends, w) >= np.sqrt(20.0)
+    assert longest_row(ends[:16], w) == pytest.approx(4.0, rel=1e-8)
+    assert longest_row([], w) == 0.0
 
 
 def test_reports_lie_in_the_ball_however_long_a_row_is_and_shorter_ones_are_divided_by_the_longest():

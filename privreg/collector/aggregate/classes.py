@@ -101,7 +101,7 @@ def points(second: Array, one: Array, reach: float) -> tuple[Array, Array]:
     return z, np.minimum(1.0, reach**2 / np.square(z).sum(axis=1)) / len(z)
 
 
-def expected(classes: Array, theta: Array, z: Array, weight: Array) -> tuple[Array, Array]:
+def mean_score(classes: Array, theta: Array, z: Array, weight: Array) -> tuple[Array, Array]:
     """Mean score of such records, but for a constant, and its slope; shapes (b d,), (b d, b d)."""
     score, slope = scores(classes, theta, z, np.zeros(len(z), dtype=np.int64))
     steep = np.einsum("n,nij,na,nc->iajc", weight, slope, z, z)

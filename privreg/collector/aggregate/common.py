@@ -1,7 +1,5 @@
 """Rounds of scores in common coordinates, Equation (12), and how scores bend between them: (22), (31) and (39)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import cache, partial
@@ -12,7 +10,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from privreg.base.arrays import Array, Flags
-from privreg.collector.aggregate.classes import expected, points
+from privreg.collector.aggregate.classes import mean_score, points
 from privreg.collector.aggregate.curvature import Curvature, floored, grouped, sampled, unequal
 from privreg.collector.aggregate.plan import Plan, Progress, Rules, State, Summed
 from privreg.collector.estimation.curvature import SPREAD
@@ -59,7 +57,7 @@ class Rounds(NamedTuple):
         """True if all rows are in each of them, so that they are sampled once."""
         return self.again and not self.main.any()
 
-    def at(self, c: float) -> Rounds:
+    def at(self, c: float) -> "Rounds":
         """The rounds in common coordinates, scores at a common threshold, squares about their mean: Equation (12)."""
         turned = []
         for s in self.summed:
@@ -148,14 +146,14 @@ def bend(rounds: Rounds, curved: Curvature, alone: Array) -> Bend:
         return Bend(straight, variances)
     root = np.linalg.cholesky(curved.mean)
     z, weight = points(rounds.progress.known.mean, np.linalg.inv(last.rows)[0], plan.reach)
-    there = [expected(last.classes, place, z, weight) for place in places]
+    there = [mean_score(last.classes, place, z, weight) for place in places]
     steep = sum(w * slope for w, (_, slope) in zip(curved.shares, there, strict=True))
 
     def by_classes(theta: Array) -> tuple[Array, Array]:
         """Within one threshold of the last state: farther off the slope is unreliable. Half of A is kept."""
         move = theta - last.theta
         near = last.theta + move / max(1.0, float(np.linalg.norm(move)))
-        score, slope = expected(last.classes, near, z, weight)
+        score, slope = mean_score(last.classes, near, z, weight)
         back = np.linalg.solve(root, np.linalg.solve(root, slope - steep).T)
         more = root @ floored(back, -0.5) @ root.T
         return score - np.array([one for one, _ in there]) - (near - places) @ steep - more @ theta, curved.mean + more

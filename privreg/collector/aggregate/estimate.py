@@ -1,7 +1,5 @@
 """Coefficients and their covariance from all rounds of scores: Equations (12) to (17) and (22)."""
 
-from __future__ import annotations
-
 import math
 from typing import Final, NamedTuple
 
@@ -280,7 +278,7 @@ def _solve(
     return _Root(theta, weights, rounds, scale, bent, bend, step, model, lacking, left)
 
 
-def _beside(root: _Root, slope: Array, learned: _Learned) -> tuple[extra.Extra, Array, Array]:
+def _beside(root: _Root, slope: Array, learned: "_Learned") -> tuple[extra.Extra, Array, Array]:
     """A scale or an extra parameter at the estimate: Equations (16), (60) and (65).
 
     It has slopes e = c Σ w_k b_k of the score by its logarithm and λ of that by the coefficients. Beside it are the

@@ -33,7 +33,7 @@ CLEAR: Final = 0.25
 """Edge of slopes' noise over the slope of a direction that (35) shortens, at most; twice that where L is chosen."""
 
 
-def expected(plan: Plan, progress: Progress) -> tuple[float, float]:
+def slope_and_square(plan: Plan, progress: Progress) -> tuple[float, float]:
     """Mean slope and mean squared score of a record, by the mean of the response if they follow from it."""
     return progress.expected or (plan.rules.slope, plan.square)
 
@@ -50,7 +50,7 @@ def paid(plan: Plan, progress: Progress) -> Progress:
 def share(plan: Plan, progress: Progress) -> float:
     """Share of μ² of the present round: Equation (33). Of a main round half of what is left, or, the last, the rest."""
     size, rules, n, state = plan.d + plan.rules.blocks, plan.rules, plan.mu * plan.rows, progress.state
-    (slope, square), adders, role = expected(plan, progress), plan.noise.adders, state.role
+    (slope, square), adders, role = slope_and_square(plan, progress), plan.noise.adders, state.role
     match role:
         case "clamping":
             asked = CHECKED**2 * (plan.bounded + 1.0) * adders / (2.0 * n**2)
@@ -79,7 +79,7 @@ def share(plan: Plan, progress: Progress) -> float:
 
 def slope_edge(plan: Plan, progress: Progress, square: float) -> float:
     """Edge of the noise's eigenvalues, relative to the mean slope, if rows of squared length `square` count whole."""
-    rules, slope = plan.rules, expected(plan, progress)[0]
+    rules, slope = plan.rules, slope_and_square(plan, progress)[0]
     noise = math.sqrt(plan.delta2 * plan.noise.adders / rules.shares[1]) * progress.state.top(rules) * square
     return math.sqrt(2.0 * plan.size) * noise / (slope * plan.mu * plan.rows)
 
@@ -87,7 +87,7 @@ def slope_edge(plan: Plan, progress: Progress, square: float) -> float:
 def bearable(plan: Plan, progress: Progress) -> tuple[float, float]:
     """L² at which scores' noise is a quarter of their sampling, and at most where that of slopes is a fifth: (36)."""
     noise = plan.delta2 * plan.noise.adders * progress.state.span**2 / plan.rules.shares[0]
-    square = 0.25 * expected(plan, progress)[1] * plan.mu**2 * plan.rows / noise
+    square = 0.25 * slope_and_square(plan, progress)[1] * plan.mu**2 * plan.rows / noise
     return square, min(square, SHARP / slope_edge(plan, progress, 1.0))
 
 
@@ -134,7 +134,12 @@ def borne(plan: Plan, progress: Progress, second: Array, people: int, last: int)
     most = min(SHARP / slope_edge(plan._replace(rows=last), progress, 1.0), _box(plan, progress.state.rows))
     most, least = max(most, plan.reach**2), bearable(plan, progress)[1] / 2.0
     tried = np.geomspace(max(min(least, most), plan.reach**2), most, 40)
-    noise = plan.delta2 * plan.noise.adders * tried / (plan.rules.shares[0] * plan.mu**2 * expected(plan, progress)[1])
+    noise = (
+        plan.delta2
+        * plan.noise.adders
+        * tried
+        / (plan.rules.shares[0] * plan.mu**2 * slope_and_square(plan, progress)[1])
+    )
     bias = last * (MOVED * missed(plan, second, progress.state.rows, tried).max(axis=1)) ** 2
     square = float(tried[(noise / last + bias).argmin()])
     return math.sqrt(max(min(square, 4.0 * bearable(plan._replace(rows=people), progress)[1]), plan.reach**2))

@@ -1,7 +1,5 @@
 """Plan of a fit by sums, fixed before the first record, and public progress after some rounds: values."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -16,7 +14,7 @@ from privreg.base.arrays import Array, Flags
 from privreg.collector.covariates.moments import LARGE, SMALL
 from privreg.collector.covariates.whitening import FARTHEST
 from privreg.collector.estimation.coordinates import SHARP
-from privreg.collector.plan import Extreme, longest
+from privreg.collector.plan import Extreme, longest_row
 from privreg.families.family import Family, score_rules
 from privreg.families.hazards import BEYOND, USUAL
 from privreg.families.hazards import longest as followed_until
@@ -235,7 +233,7 @@ class Plan(NamedTuple):
             sd = np.where(self.dummies, 0.5, 0.5 * (self.highs - self.lows) / math.sqrt(3.0))
             rows = np.diag(1.0 / np.maximum(sd, 1e-12))
             rows[0, 0], rows[1:, 0] = 1.0, -(np.diag(rows) * 0.5 * (self.lows + self.highs))[1:]
-            return longest(self.extremes, rows)
+            return longest_row(self.extremes, rows)
         adders = self.noise.alone * max(len(self.noise.silos), 1)
         noise = self.delta2 * adders / (self.mu**2 * self.rules.shares[0] * self.square * self.rows)
         noise *= 1.0 + self.most**2
@@ -286,7 +284,7 @@ class Plan(NamedTuple):
         shares = np.repeat([(1.0 - PRODUCTS) / own, PRODUCTS / products], [own, products])
         return np.asarray(np.sqrt(shares))
 
-    def people(self, progress: Progress) -> int:
+    def people(self, progress: "Progress") -> int:
         """Records of the present round."""
         if self.noise.again:
             return self.rows
@@ -299,7 +297,7 @@ class Plan(NamedTuple):
         times = {"moments": 2, "approach": PILOTS}
         return sum(max(n, 1) * times.get(role, 1) for role, n in self.sizes.items())
 
-    def distance2(self, role: str, state: State | None = None) -> Fraction:
+    def distance2(self, role: str, state: "State | None" = None) -> Fraction:
         """Largest squared distance of two reports of norm 1 at most, of a state, or any.
 
         Equations (45) to (47), of hazards Equation (56).
@@ -388,7 +386,7 @@ class Known(NamedTuple):
     classes: Array = np.ones(1)  # Curvature along each contrast of classes, relative to its mean; shape (b,)
 
     @property
-    def whole(self) -> Known:
+    def whole(self) -> "Known":
         """Second moments for the coefficients of all predictors: Equation (21)."""
         each = self.classes
         if len(each) == 1:  # of one predictor they are the same
@@ -460,7 +458,7 @@ class Progress(NamedTuple):
         """Records of all rounds that are over."""
         return sum(self.held)
 
-    def turned(self, by: Array, second: Array, variances: Array) -> Progress:
+    def turned(self, by: Array, second: Array, variances: Array) -> "Progress":
         """Progress in the coordinates by @ z, by `second` moments of z, and variances of those of by @ z."""
         known = self.known._replace(mean=by @ second @ by.T, variances=variances, points=self.known.points @ by.T)
         state = self.state._replace(rows=by @ self.state.rows, theta=turned(by, self.state.theta))

@@ -18,11 +18,11 @@ from privreg.collector.aggregate.curvature import (
     sampled,
     unequal,
 )
-from privreg.collector.aggregate.lengths import AGAIN, EXACT, LEFT, STEPS, expected, paid
+from privreg.collector.aggregate.lengths import AGAIN, EXACT, LEFT, STEPS, paid, slope_and_square
 from privreg.collector.aggregate.plan import MOST_MU, Checked, Known, Plan, Progress, State, Summed, pairs, turned
 from privreg.collector.aggregate.report import heights, sd, unstacked
 from privreg.collector.estimation.curvature import FAR, SPREAD
-from privreg.collector.plan import longest
+from privreg.collector.plan import longest_row
 from privreg.protocol.schedule import PILOTS
 from privreg.protocol.sums import MEDIAN, SQUARED
 
@@ -82,7 +82,7 @@ def advance(plan: Plan, progress: Progress, total: Array, count: int) -> Progres
             found = lengths.advance(plan, progress, total / count, count)
         case _:
             found = _approached(plan, progress, total, count, by_silo)
-    far = longest(plan.extremes, found.state.rows) if plan.extremes else found.state.longest
+    far = longest_row(plan.extremes, found.state.rows) if plan.extremes else found.state.longest
     state = found.state._replace(number=progress.state.number + 1, longest=far)
     return found._replace(state=state, held=held)
 
@@ -339,7 +339,7 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
     scaled, below = abs(moved) < sure, bool(reach.max() < 1.0)
     near = below
     if rules.scoring.curved and not again:  # a step leaves less than its noise: Equation (38)
-        error = math.sqrt(lengths.expected(plan, progress)[1] / people_of[-1] + here.sds[0] ** 2) / found.level
+        error = math.sqrt(lengths.slope_and_square(plan, progress)[1] / people_of[-1] + here.sds[0] ** 2) / found.level
         wide = np.array([math.sqrt(plan.size), *np.linalg.norm(lines, axis=1)])
         near = bool((0.5 * reach**2 < rules.bend * error * wide).all())
     short = scaled and (near if state.role == "approach" else below)
@@ -353,7 +353,7 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
     )
     looked = again or plan.like is not None or bool(plan.extremes)  # lengths follow otherwise
     if not looked:
-        slope, square = expected(plan, progress)  # of a record; its unit is the response's range as reports say
+        slope, square = slope_and_square(plan, progress)  # of a record; its unit is the response's range as reports say
         if rules.scoring.unsure > 1.0:
             matrices = [s.square[: plan.size, : plan.size] for s in seen]
             squares, noise, _ = pooled(matrices, [s.sds[2] for s in seen], people_of, square**2)
@@ -395,7 +395,7 @@ def asked_again(plan: Plan, progress: Progress, theta: Array, scale: float) -> P
     A step of δ thresholds leaves δ²/2 at most where slopes change by as much in one threshold as they are, see
     Equation (34).
     """
-    state, rules, (slope, square) = progress.state, plan.rules, expected(plan, progress)
+    state, rules, (slope, square) = progress.state, plan.rules, slope_and_square(plan, progress)
     step = theta - state.theta
     move = step / (state.threshold(rules) * rules.bend)
     far = max(float(np.linalg.norm(move)), *(abs(float(p @ move)) for p in progress.known.whole.points), 0.0)

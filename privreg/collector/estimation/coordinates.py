@@ -14,7 +14,7 @@ from privreg.collector.covariates.moments import Scatter
 from privreg.collector.covariates.whitening import WIDE, Cells, even_points, made_white
 from privreg.collector.estimation import reference
 from privreg.collector.estimation.reference import Reference, reference_of
-from privreg.collector.plan import End, Plan, Progress, longest
+from privreg.collector.plan import End, Plan, Progress, longest_row
 from privreg.protocol.rounds import State
 
 AT_BOUND: Final = 0.5
@@ -94,7 +94,7 @@ def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, Stat
         points, whitener = points @ back, plan.like[0]
         theta, before = (np.linalg.solve(back, t.reshape(-1, d).T).T.reshape(-1) for t in (theta, before))
     fitted = reference.Fitted(theta, scale if not rules.varying else 1.0, np.diag(prior))
-    state = state._replace(rows=whitener, theta=theta, c=c, longest=longest(plan.extremes, whitener))
+    state = state._replace(rows=whitener, theta=theta, c=c, longest=longest_row(plan.extremes, whitener))
     # a guess that is far off must not hold the pilot back
     progress = progress._replace(scatter=scatter, fitted=fitted, prior=fitted._replace(theta=before), points=points)
     return progress._replace(added=added, shares=shares, tied=tied, state=state), state

@@ -8,8 +8,6 @@ which the χ² tail is averaged; for several lanes a_q is drawn with a fixed see
 ``python -m privreg.collector.inference.pivots`` makes the table anew.
 """
 
-from __future__ import annotations
-
 import functools
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
@@ -134,7 +132,7 @@ class Pivot(ABC):
     def label(self) -> str:
         """Name of the distribution, for tables."""
 
-    def along(self, rows: Array) -> Pivot:
+    def along(self, rows: Array) -> "Pivot":
         """Distribution of linear combinations of the coefficients, `rows` of shape (q, p): the same."""
         del rows
         return self

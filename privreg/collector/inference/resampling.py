@@ -1,7 +1,5 @@
 """Precision of a path: sandwich, batch means, bootstrap, and a bound that holds at all times. Sums of reports only."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -70,7 +68,7 @@ class Bootstrap(Pivot):
         form = "t" if self.studentised else "percentile"
         return f"multiplier block bootstrap ({form}), {len(self.moves)} blocks, {DRAWS} draws: p from 1/{DRAWS + 1} on"
 
-    def along(self, rows: Array) -> Bootstrap:
+    def along(self, rows: Array) -> "Bootstrap":
         return Bootstrap(self.moves @ np.atleast_2d(rows).T, self.studentised)
 
     def _ratios(self) -> Array:

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 from typing import Any, Final, NamedTuple
 
@@ -16,7 +16,7 @@ from privreg.base.arrays import Array
 from privreg.collector.inference.methods import Estimate
 from privreg.collector.inference.pivots import Normal
 from privreg.errors import interval_level
-from privreg.means.terms import Followed, Term, from_json, places
+from privreg.means.terms import Followed, Term, between, crossed, from_json, places
 from privreg.means.verification import trials
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame, Labelled
@@ -216,18 +216,6 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansFit
     return fit
 
 
-def _term(column: str, low: float = 0.0, high: float = 1.0, levels: Any = (), parts: Any = (), edges: Any = ()) -> Any:
-    """A term as `Term.to_json` represents it."""
-    return [column, float(low), float(high), list(levels), list(parts), list(edges)]
-
-
-def _classes(column: str, labels: list[str], ends: list[float], *, upper: bool = False) -> Any:
-    """Classes of a number between such ends, which hold their lower ends, or their `upper` ones."""
-    inner = np.nextafter(ends[1:-1], np.inf).tolist() if upper else ends[1:-1]
-    whole = _term(column, ends[0], ends[-1])
-    return _term(f"cut({column})", levels=labels, parts=[whole], edges=[ends[0], *inner, ends[-1]])
-
-
 def _today(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """A document and arrays of an earlier version, with names of estimates in place of terms, in today's form.
     Raises ValueError if the arrays don't fit each other.
@@ -245,29 +233,32 @@ def _today(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> tuple[dict
         curves |= {str(column): list(map(float, cuts)) for column in (time, *start) if column}
     classes = {int(k): (str(column), list(map(float, ends))) for column, k, ends in document.get("cuts", ())}
     products = {int(k) for *_, k in document.get("products", ())}
-    crossed, terms = {int(k) for k, *_ in document.get("tables", ())}, []
+    tables, terms = {int(k) for k, *_ in document.get("tables", ())}, list[Term]()
     for (name, levels), (k, end) in zip(variables, pairwise(np.cumsum([0, *sizes]).tolist()), strict=True):
         low, high = middles[k] - halves[k], middles[k] + halves[k]
         if k in classes:
-            terms.append(_classes(classes[k][0], levels, classes[k][1]))
+            column, ends = classes[k]
+            terms.append(between(Term(column, ends[0], ends[-1]), ends))
         elif k in products:  # columns and the middles of their ranges
             of = re.findall(r"\((.+?) - (-?[\d.]+(?:e[+-]?\d+)?)\)", names[k])
             half, of = math.sqrt(high), of * (3 - len(of))
-            numbers = [_term(c, float(middle) - half, float(middle) + half) for c, middle in of]
-            terms.append(_term(name, low, high, parts=numbers))
-        elif k in crossed or name.startswith("Surv("):
+            numbers = tuple(Term(c, float(middle) - half, float(middle) + half) for c, middle in of)
+            terms.append(Term(name, low, high, parts=numbers))
+        elif k in tables or name.startswith("Surv("):
             each = [re.findall(r"(?:^|(?<=\]:))(.+?)\[(.*?)\](?=:|$)", n) for n in names[k:end]]
-            parts = []
+            parts = list[Term]()
             for made in zip(*each, strict=True):
                 column, labels = made[0][0], list(dict.fromkeys(level for _, level in made))
                 if (known := curves.get(column)) is None:
-                    parts.append(_term(column, levels=labels))
+                    parts.append(Term(column, levels=tuple(labels)))
                     continue
                 entry = [0.0] * (len(labels) > len(known) + 1)  # of entry, of which time 0 is a class
-                parts.append(_classes(column, labels, [0.0, *entry, *known, 2.0 * known[-1]], upper=True))
-            terms.append(_term(name, parts=parts))
+                whole = Term(column, 0.0, 2.0 * known[-1])
+                classes_of = between(whole, [0.0, *entry, *known, whole.high], upper=True)
+                parts.append(replace(classes_of, levels=tuple(labels)))  # the last one's end is not kept
+            terms.append(crossed(name, tuple(parts)))
         else:
-            terms.append(_term(name, levels=levels) if levels else _term(name, low, high))
+            terms.append(Term(name, levels=tuple(levels)) if levels else Term(name, low, high))
     held = {name: arrays[name] for name in ("params", "cov", "group_params", "group_variances")}
     reliable = np.full((g, p), not document["statement"].get("notes"))
     held |= {"group_reliable": arrays.get("group_reliable", reliable)}
@@ -278,7 +269,7 @@ def _today(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> tuple[dict
         held["moments"][0] = arrays["moments"]
         held["moments"][1:, 0] = arrays["sds"][1:] ** 2 + (arrays["group_params"] - middles) ** 2
         held["moments"][1:, 1] = 0.0
-    return {**document, "terms": terms}, held
+    return {**document, "terms": [term.to_json() for term in terms]}, held
 
 
 class Seconds(NamedTuple):

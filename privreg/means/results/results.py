@@ -260,18 +260,9 @@ class MeansResults(Results):
         table["count"] = table["estimate"] * (table["people"] - table["missing"].fillna(0.0))
         table["count"] = table["count"].where(table["level"].notna())
         columns = [
-            "variable",
-            "level",
-            "group",
-            "people",
-            "estimate",
-            "std_error",
-            "sd",
-            "count",
-            "missing",
-            "p_value",
+            "variable", "level", "group", "people", "estimate", "std_error", "sd", "count", "missing", "p_value",
             "reliable",
-        ]
+        ]  # fmt: skip
         return TableOne(table[columns], f.by, f.statement.headline, self.privacy.doubts)
 
     def shrunk(self, method: str = "sure") -> pd.Series | pd.DataFrame:

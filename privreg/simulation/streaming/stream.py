@@ -1,7 +1,5 @@
 """A private regression in progress: rows in, estimates out at any time, and its description in a file."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import secrets
@@ -130,7 +128,7 @@ class Stream:
             fix = f"; its results so far have it: stream.results().{name}" if ours else "; see dir(stream)"
             raise AttributeError(f"a stream in progress has no {name!r}{fix}.")
 
-    def update(self, batch: Any) -> Stream:
+    def update(self, batch: Any) -> "Stream":
         """Play the devices of the people in `batch`, each once, in order.
 
         Parameters
