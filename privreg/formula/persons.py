@@ -143,7 +143,9 @@ def refuse_of_persons(
     if (name := people.cluster) is not None:
         levels = design.schema.levels.get(name)
         if levels is None:
-            raise SchemaError(f"cluster={name!r} needs all clusters, which are public: levels={{{name!r}: [...]}}.")
+            raise SchemaError(
+                f"cluster={name!r} needs all clusters, which are public: declare levels={{{name!r}: [...]}}."
+            )
         if len(levels) < LEAST:
             raise OptionError(
                 f"cluster={name!r} has {len(levels)} clusters, and {LEAST} are the fewest; write C({name})."
@@ -163,12 +165,14 @@ def refuse_of_persons(
     if people.missing == "drop":
         raise OptionError(f"missing='drop' doesn't go with {option}, whose people all report; leave missing= out.")
     if family.scoring.multiple and trust != "local":
-        raise UnsupportedArgumentError(f"{option} doesn't go with Multinomial() with noise on sums; use Logistic().")
+        raise UnsupportedArgumentError(
+            f"{option} doesn't go with Multinomial() beside noise on sums; use Logistic(), or trust='local'."
+        )
     if people.weight is not None:
         low, high = design.schema.limits(people.weight)
         if not 0.0 <= low < high < float("inf"):
             raise SchemaError(
-                f"weights={people.weight!r} needs bounds={{{people.weight!r}: (0, largest)}}, which set the noise."
+                f"weights={people.weight!r} needs public bounds from 0 on: bounds={{{people.weight!r}: (0, largest)}}."
             )
     if people.effect is not None:
         _refuse_without_levels(people, family, design, units)

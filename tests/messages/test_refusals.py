@@ -267,7 +267,7 @@ REFUSED = {
         (lambda _: results().wald_test("a = 0, 2 * a = 0"), "redundant"),
     ],
     SchemaError: [
-        (lambda _: by_formula(weights="name"), "weights='name' needs bounds={'name': (0, largest)}"),
+        (lambda _: by_formula(weights="name"), "weights='name' needs public bounds from 0 on"),
         (lambda _: by_arrays(exog_names=["a", "a", "b"]), "differ", "'a', 'a', 'b'"),
         (lambda _: by_arrays(endog=rows()["name"]).fit(), "'name' is not declared"),
         (lambda _: by_formula("y ~ a", family="squared", bounds={"a": (0, 1)}, moments={"y": (0, 1)}), "Squared()"),

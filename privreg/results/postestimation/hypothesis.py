@@ -48,7 +48,9 @@ class Known(NamedTuple):
             values, vectors = np.linalg.eigh(self.cov / np.outer(scale, scale))
             if values[0] > len(scale) * np.finfo(float).eps * values[-1]:
                 return np.asarray((vectors / values) @ vectors.T / np.outer(scale, scale))
-        raise InferenceError(f"{what}() needs a positive definite covariance; fit with more people, or choose method=.")
+        raise InferenceError(
+            f"{what}() needs a positive definite covariance; fit with a larger budget, or choose method=."
+        )
 
     def errors(self, gradient: Array) -> Array:
         """Standard errors of what has these gradients by the coefficients, shape (q, p); shape (q,)."""
