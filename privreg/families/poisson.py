@@ -100,7 +100,7 @@ class PoissonScore(Predicted):
         low, high = limits
         if not (low == 0.0 and high == family.y_max):
             raise SchemaError(
-                f"the counts {name!r} go from {low:g} to {high:g}, and {family!r} takes 0 to {family.y_max:g}."
+                f"the bounds of {name!r} go from {low:g} to {high:g}; give 0 to {family.y_max:g}, as {family!r} has it."
             )
 
     def unsummed(self, family: Family) -> str:

@@ -144,8 +144,8 @@ def windows(self: Any, by: Any = None, *, forget: Any = None, alpha: float = 0.0
     fit, steps = self._fit, self._fit.steps.value
     if steps is None or not len(steps.ends):
         raise InferenceError(
-            "these results hold no estimates along the stream: windows take records in their order, start() or "
-            "fit(order='position'), trust='local' without cluster=, and with tuning='published' "
+            "these results hold no estimates along the stream: windows take records in the order in which they "
+            "came, start() or fit(order='position'), trust='local' without cluster=, and with tuning='published' "
             f"inference={' or '.join(map(repr, stream.OF_CHAIN))}."
         )
     weights: Array = stream.equal(steps, size) if forget is None else stream.forgetting(steps, size)

@@ -296,7 +296,9 @@ def completed(
         )
         found.append((where, own))
         if own != found[0][1]:
-            raise SchemaError(f"attrs[{KEY!r}] of {where} is not that of {found[0][0]}; give schema= for all.")
+            raise SchemaError(
+                f"attrs[{KEY!r}] of {where} declares other things than that of {found[0][0]}; give schema=."
+            )
     if not found:
         return schema
     own = found[0][1]
