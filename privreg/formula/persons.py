@@ -185,7 +185,7 @@ def _refuse_without_levels(people: Participants, family: Family, design: Design,
     if not linear and not family.scoring.conditional:
         raise UnsupportedArgumentError(f"'{said}' goes with Squared(), Huber() and Logistic(), not with {family!r}.")
     if not linear and people.k_max != 2:
-        raise UnsupportedArgumentError(f"'{said}' with Logistic() is of two rows a person; give k_max=2, or Squared().")
+        raise UnsupportedArgumentError(f"'{said}' is the conditional logit of two rows; give k_max=2, or Squared().")
     if design.offset is not None and not math.isfinite(sum(design.schema.limits(design.offset))):
         raise SchemaError(f"offset={design.offset!r} needs public bounds with '{said}'; declare bounds=.")
     if (units.constant != 0.0).sum() != 1:
