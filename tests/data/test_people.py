@@ -317,7 +317,7 @@ def ids(*values):
 
 OPTIONS = {
     "mu column without ceiling": (declared("mu"), BudgetError, ["mu='mu'", "public ceiling", "mu_max=1.0"]),
-    "ceiling without mu column": (declared(mu_max=2), BudgetError, ["mu_max=2", "mu='column'", "for personal budgets"]),
+    "ceiling without mu column": (declared(mu_max=2), BudgetError, ["mu_max=2", "mu='column'", "leave mu_max out"]),
     "ceiling 0": (declared("mu", 0), BudgetError, ["mu_max=0", "positive finite"]),
     "ceiling infinite": (declared("mu", float("inf")), BudgetError, ["mu_max=inf", "positive finite"]),
     "ceiling NaN": (declared("mu", float("nan")), BudgetError, ["mu_max=nan", "positive finite"]),
