@@ -417,7 +417,7 @@ def refuse_of_sums(spec: ModelSpec) -> None:
         raise BudgetError(f"with {who} noise is Gaussian, which can't keep pure epsilon: give mu=, rho= or delta=.")
     if spec.budget.private and spec.budget.mu < (least := LEAST_MU[spec.trust]):
         raise BudgetError(
-            f"with {who} sums hold the noise of mu={least:g} or more, not of {spec.budget.mu:.3g}; give it."
+            f"with {who} sums hold the noise of mu={least:g} or more, not of {spec.budget.mu:.3g}; give a larger one."
         )
     unscaled = bool(units.unscaled.any() or (units.y_unscaled and spec.family.scoring.residual))
     refused = {

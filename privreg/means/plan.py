@@ -16,7 +16,7 @@ from privreg.collector.aggregate.report import with_noise
 from privreg.data.participants import Participants
 from privreg.errors import BudgetError, OptionError, SchemaError, real, shown
 from privreg.means.mechanisms import factor_mechanism
-from privreg.means.terms import MOST_COORDINATES, Asked, Term, declared_terms, flat
+from privreg.means.terms import MOST_COORDINATES, Asked, Followed, Term, declared_terms, flat
 from privreg.options.table import check
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism, bits_sensitivity, blocks_sensitivity, square_sensitivity
@@ -366,7 +366,8 @@ def declared(
             must = f"be a number above 0 and at most the model's budget, {budget.asked[0]:g}"
             raise BudgetError(f"by_budget[{group!r}] is {shown(given)}; it must {must}.")
         budgets[group] = Budget.restore(budget.form, (value, *budget.asked[1:]))
-    how["nonresponse"] = people.missing == "noise" or people.id is not None
+    late = any(isinstance(term, Followed) and term.entry is not None for term in terms)  # who may enter too late
+    how["nonresponse"] = people.missing == "noise" or people.id is not None or late
     most = max(budgets.values(), key=lambda b: b.mu)  # all keep the kind of guarantee that suits it best
     kind = make_plan(terms, most, **how).budget.pure
     plans = tuple(make_plan(terms, b, pure=kind, **how) for b in budgets.values())

@@ -1,6 +1,7 @@
 """Estimates in progress: rows go in, devices are played, reports are collected, and what is said of the release."""
 
 import secrets
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -43,6 +44,7 @@ class MeansStream:
         # raw, handed out to nobody
         self._held: list[tuple[collector.State, dict[int, Any]]] = [(collector.init(p), {}) for p in spec.plans]
         self._counter: Counter | None = spec.people.counter()
+        self._lock = threading.RLock()  # noise is drawn, and sums are added to, by one thread at a time
         self._release = secrets.token_hex()  # by which the ledger knows batches of the same memory for one release
         self._seeded = seed is not None
         self._cautioned = False  # whether results have warned that they should not be relied on
@@ -56,7 +58,8 @@ class MeansStream:
         holds it has reported.
         """
         whose, mu = named(batch, self._dataset), self._spec.total_mu
-        self._update(batch, Charge(whose, mu, seeded=self._seeded, stream=self._release))
+        with self._lock:
+            self._update(batch, Charge(whose, mu, seeded=self._seeded, stream=self._release))
 
     def of(self, source: Source, bar: Any) -> MeansResults:
         """Results of everybody of a source, entered in the ledger as one release; see :meth:`PrivateMeans.fit`."""
@@ -133,7 +136,8 @@ class MeansStream:
 
     def released(self, release: Release) -> MeansResults:
         """Results, with the release as the ledger has it."""
-        spec, states = self._spec, self._states()
+        with self._lock:
+            spec, states = self._spec, self._states()
         whole, groups = collector.estimates(spec.terms, spec.plans, states), list[collector.Estimates]()
         p, t = len(whole.params), len(spec.terms)
         for plan, state in zip(spec.plans, states, strict=True) if spec.by is not None else ():
