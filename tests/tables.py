@@ -117,21 +117,12 @@ def sources(data, tmp):
 
 
 NAMES = (
-    *("parquet", "parquet with dictionaries", "parquet folder", "parquet list", "dataset of Feather"),
-    *(
-        "dataset of Arrow's",
-        "table",
-        "table with dictionaries",
-        "record batch",
-        "reader",
-        "dataset",
-        "stream",
-        "polars",
-    ),
+    *("parquet", "parquet with dictionaries", "parquet folder", "parquet list", "table", "dataset of Feather"),
+    *("dataset of Arrow's", "table with dictionaries", "record batch", "reader", "dataset", "stream", "polars"),
     *("polars, categorical", "polars, lazy", "polars, scanned", "duckdb relation", "duckdb query", "duckdb parameters"),
     *("sqlite", "sqlite parameters", "url", "engine", "connection", "select"),
 )
-KNOWN = {*NAMES[:4], "table", "table with dictionaries", "record batch", "polars", "polars, categorical"}
+KNOWN = {*NAMES[:5], "table with dictionaries", "record batch", "polars", "polars, categorical"}
 """Those whose number of rows is known when they are opened."""
 
 

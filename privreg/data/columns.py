@@ -93,7 +93,10 @@ def _is_single(values: Any) -> bool:
 def column_of(frame: Any, name: str) -> Any:
     """Return one raw column of a frame or mapping."""
     if not isinstance(frame, pd.DataFrame | Mapping):
-        raise DataError(f"rows must come as a table, pd.DataFrame(list(rows)), got {type(frame).__name__}.")
+        raise DataError(
+            f"rows must come as a table or a dict of columns, got {type(frame).__name__}. Rows one by one are made a "
+            "DataFrame by pd.DataFrame(list(rows)), a single one by pd.DataFrame([row])."
+        )
     plain = normalize("NFKC", name)  # as Python reads it, by which rows for prediction may call a column
     same = (c for c in frame if isinstance(c, str) and normalize("NFKC", c) == plain)
     label = name if name in frame else next(same, None)
@@ -115,14 +118,18 @@ def missing(name: str, labels: Iterable[Any], others: Iterable[str] = ()) -> Dat
     """
     names = list(labels)
     if any(not isinstance(c, str) or reads_as_number(c) for c in names):
-        return DataError(f"column {name!r} is missing; column labels look like values: give the table a header.")
+        return DataError(
+            f"column {name!r} is missing; the data's column labels look like values or positions. Give the table a "
+            "header of names, or name its columns."
+        )
     near = [c for c in names if c.lower() == name.lower()]
     if not near and not set(others).isdisjoint(names):
         near = get_close_matches(name, names, n=1) or get_close_matches(name.lower(), map(str.lower, names), n=1)
         near = [c for c in names if c.lower() == near[0].lower()] if near else []
     hint = f"Did you mean {near[0]!r}?" if near else "Rename a column of the data, or change the name where it is used."
-    count = f"{len(names)} column{'s' * (len(names) != 1)}"
-    return DataError(f"column {name!r} is missing from the data, which have {count}. {hint}")
+    return DataError(
+        f"column {name!r} is missing from the data, which have {len(names)} column{'s' * (len(names) != 1)}. {hint}"
+    )
 
 
 def reads_as_number(label: str) -> bool:
@@ -294,7 +301,10 @@ def zero_one(values: Floats, name: str, *, gaps: bool = False) -> Floats:
     if gaps:
         return np.where(binary, values, np.nan)
     if not binary.all():
-        raise DataError(f"the response {name!r} has a value other than 0 and 1; declare its levels= or family=.")
+        raise DataError(
+            f"the response {name!r} has a value other than 0 and 1; give 0/1, booleans, a column with two "
+            "levels declared in levels=, or a family for numbers, such as family='huber'."
+        )
     return values
 
 

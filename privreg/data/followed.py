@@ -55,7 +55,8 @@ class Followed:
         events, causes = schema.levels.get(self.event), (schema.levels.get(self.event) or ())[1:]
         if (events is not None and not causes) or (self.cause is not None and self.cause not in causes):
             raise SchemaError(
-                f"{self.written}: levels={{{self.event!r}: [...]}} has censoring first, then events; cause= may be one."
+                f"{self.written}: levels={{{self.event!r}: [...]}} has censoring first, and then events, of which "
+                "cause= may be one."
             )
         bounds = {**schema.bounds, AT_RISK: (SHORTEST * self.cuts[-1], float(np.diff(self.edges).max()))}
         labels = tuple(f"({a:.6g}, {b:.6g}]" for a, b in pairwise(self.edges))  # they hold their end

@@ -45,7 +45,10 @@ def mismatches(schema: Schema, file: Described, wanted: Iterable[str] | None = N
         elif list(file.columns).count(name) > 1:
             out.append(f"there is more than one column named {name!r}; rename or drop one.")
         elif name not in declared:
-            out.append(f"column {name!r} is not declared: add it, unless it is a 0/1 response or has a private scale.")
+            out.append(
+                f"column {name!r} is not declared: add bounds, levels or moments, unless it is a 0/1 response or its "
+                'scale is to be learned (scaling="private").'
+            )
         elif file.kinds is not None and (problem := _wrong_kind(schema, name, file.kinds[name])):
             out.append(f"column {name!r} is {problem}")
     return out

@@ -69,7 +69,10 @@ class Participants:
         ceiling, most = f"{spent}_max", real(mu_max)
         column = _column(spent, mu_column, f"a column of personal budgets ({spent}='my_budget', {ceiling}=1.0)")
         if column is None and mu_max is not None:
-            raise BudgetError(f"{ceiling}={shown(mu_max)} needs {spent}='column' too; or leave {ceiling} out.")
+            raise BudgetError(
+                f"{ceiling}={shown(mu_max)} is the ceiling of a column of personal budgets, and none is named; give "
+                f"{spent}='column' too, or leave {ceiling} out."
+            )
         if column is not None and mu_max is None and column.replace(".", "", 1).isdecimal():
             raise BudgetError(
                 f"{spent} must be a number, and {column!r} is text; write it without quotes: {spent}=1.0."

@@ -266,7 +266,9 @@ def write(name: str, path: str | os.PathLike[str], rows: int, seed: int | None =
         part.replace(target)
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise DataError(f"can't write {str(target)!r} ({reason}); give a file in another folder.") from None
+        raise DataError(
+            f"can't write {str(target)!r} ({reason}); give a file in a folder that can be written."
+        ) from None
     finally:
         part.unlink(missing_ok=True)
     return target

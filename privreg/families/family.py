@@ -32,9 +32,15 @@ def resolve_family(family: Any, *, curator: bool = False) -> Family:
     """
     if isinstance(family, Family):
         if family.code < 0 and not curator:
-            raise UnsupportedArgumentError(f"{family!r} has no score of bounded length; give trust='central'.")
+            raise UnsupportedArgumentError(
+                f"{family!r} has no score of bounded length, which people's reports need; it is for a trusted "
+                "curator, trust='central'."
+            )
         if family.code >= 0 and (family.code not in SCORINGS or family.scoring.form):
-            raise UnsupportedArgumentError(f"{family!r} is none of {', '.join(map(repr, FAMILIES))}, or custom().")
+            raise UnsupportedArgumentError(
+                f"{family!r} is none of {', '.join(map(repr, FAMILIES))}; of a score of your own write "
+                "custom(name, score, bound)."
+            )
         return family
     got = family if isinstance(family, str) else getattr(family, "__name__", type(family).__name__)
     if got.lower() in TIMES.names:
@@ -52,7 +58,9 @@ def resolve_family(family: Any, *, curator: bool = False) -> Family:
             raise UnsupportedArgumentError(f"family={make.__name__} lacks its brackets; write {write}.")
     known = (MODELS.get(got) or MODELS.get(got.lower()) or "").replace("pr.", "")
     meant = f" Did you mean {known}?" if known else ""
-    raise UnsupportedArgumentError(f"family must be one of {', '.join(map(repr, FAMILIES))}, got {got}.{meant}")
+    raise UnsupportedArgumentError(
+        f"family must be a privreg family or its name ({', '.join(map(repr, FAMILIES))}), got {got}.{meant}"
+    )
 
 
 def score_rules(

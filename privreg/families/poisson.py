@@ -100,7 +100,8 @@ class PoissonScore(Predicted):
         low, high = limits
         if not (low == 0.0 and high == family.y_max):
             raise SchemaError(
-                f"the bounds of {name!r} go from {low:g} to {high:g}; give 0 to {family.y_max:g}, as {family!r} has it."
+                f"the counts {name!r} go from {low:g} to {high:g}, but {family!r} takes 0 to {family.y_max:g}; give "
+                f"bounds={{{name!r}: (0, {family.y_max:g})}}, or a larger y_max."
             )
 
     def unsummed(self, family: Family) -> str:
@@ -173,7 +174,8 @@ def Poisson(y_max: float | None = None, c: float | None = None) -> Family:
     threshold = "auto" if c is None else real(c)
     if threshold is None or not (isinstance(threshold, str) or LEAST_PEARSON <= threshold <= MOST_PEARSON):
         raise OptionError(
-            f"c={shown(c)} clips Pearson residuals, from {LEAST_PEARSON:g} to {MOST_PEARSON:g}; 1.5 is usual."
+            f"c={shown(c)} is where Pearson residuals are clipped, from {LEAST_PEARSON:g} to {MOST_PEARSON:g}; 1.5 is "
+            "usual. Leave it out for means of counts of any distribution."
         )
     return Family("Poisson", codes.POISSON, "log", "count", c=threshold, y_max=top)
 
@@ -182,7 +184,9 @@ def largest(name: str, y_max: object) -> float:
     """Read the largest count of the family `name`; OptionError if it is no positive number."""
     number = real(y_max)
     if number is None or not 0.0 < number <= MOST_Y:
-        raise OptionError(f"{name}(y_max=...): y_max={shown(y_max)} must be a positive number, the largest count.")
+        raise OptionError(
+            f"{name}(y_max=...): y_max={shown(y_max)} must be a positive number, the largest count anybody may have."
+        )
     return number
 
 

@@ -262,7 +262,8 @@ def Huber(c: float | str = "auto", scale: float | str = "auto") -> Family:
     threshold, size = positive("c", c), positive("scale", scale, ("auto", "joint"))
     if not isinstance(threshold, str) and threshold > LARGEST_C:
         raise OptionError(
-            f"c={threshold:g} is in residual scales, 0.5 to 2; for one write family=Huber(scale={threshold:g})."
+            f"c={threshold:g} is in units of the residual scale and usually between 0.5 and 2; for a residual scale "
+            f"of {threshold:g} write family=Huber(scale={threshold:g})."
         )
     return Family("Huber", codes.HUBER, "identity", c=threshold, scale=size)
 

@@ -89,7 +89,10 @@ class Family:
     def refuse_joint(self) -> None:
         """Raise an `OptionError` if the residual scale is to be estimated by the published chain, and this is none."""
         if self.joint:
-            raise OptionError("Huber(scale='joint') is of tuning='published' with trust='local'; leave scale= out.")
+            raise OptionError(
+                "Huber(scale='joint') is the published chain's, of local reports: give tuning='published' to fit or "
+                "start with trust='local', or leave scale= out, which learns it too."
+            )
 
     @property
     def robust(self) -> bool:

@@ -59,7 +59,10 @@ class ArrayRows(NamedTuple):
     def _exog(self, exog: Any, width: int | None = None) -> dict[str, Any]:
         x = _array(exog, "exog", partial(plain_table, width=width))
         if x.ndim != 2 or x.shape[1] != len(self.names):
-            raise DataError(f"exog must have two dimensions and {len(self.names)} columns, got shape {x.shape}.")
+            raise DataError(
+                f"exog must have two dimensions and {len(self.names)} columns ({', '.join(self.names)}), got shape "
+                f"{x.shape}."
+            )
         return dict(zip(self.names, x.T, strict=True))
 
     def read_new(self, new: Any) -> tuple[Any, pd.Index | None]:

@@ -90,7 +90,10 @@ class ModelOptions:
         leaks = tuple(errors.choose("allow_leak", kind, known) for kind in given)
         private = check("local.formula", "scaling", self.scaling) == "private"
         if private and "scale" in leaks:
-            raise errors.OptionError('scaling="private" learns what allow_leak="scale" takes off rows; keep one.')
+            raise errors.OptionError(
+                'scaling="private" learns scales from privatised reports and allow_leak="scale" takes them from the '
+                "raw rows; keep one."
+            )
         return leaks, private
 
     def reports(self) -> tuple[Any, Any, Any]:
@@ -139,7 +142,9 @@ def read_design(
         if isinstance(table, Silos) and SILO in {*columns, *who}:  # its levels, as they are declared or in their order
             silos = schema.levels.get(SILO, tuple(table.parts))
             if set(silos) != set(table.parts) or SILO in schema.bounds:
-                raise errors.SchemaError(f"the levels of {SILO!r} are the silos of the data; declare these, or none.")
+                raise errors.SchemaError(
+                    f"the levels of {SILO!r} are the silos of the data; declare these in another order, or none."
+                )
             schema = combined(schema, None, {SILO: list(silos)}, None)
     except (errors.FormulaError, errors.PrivacyLeakError, errors.DataError):
         sources.refuse_bare(formula, table)
@@ -179,7 +184,9 @@ def formula_spec(
     if asked.trust == "silos":
         data = Silos(data, asked.dataset)
         if asked.allow_leak:
-            raise errors.UnsupportedArgumentError("allow_leak= takes from rows, which silos keep; leave it out.")
+            raise errors.UnsupportedArgumentError(
+                "allow_leak= takes levels or scales off rows, which silos keep; declare them."
+            )
     formula, followed = without_survival(formula)
     named = sources.check_columns(data, ())
     asked = replace(asked, **{option: label_of(getattr(asked, option), named) for option in _COLUMNS})
@@ -214,7 +221,9 @@ def formula_spec(
 def array_spec(endog: Any, exog: Any, asked: ModelOptions) -> tuple[ModelSpec, Source]:
     """A model of people's reports by arrays, and its rows."""
     if asked.trust == "silos":
-        raise errors.UnsupportedArgumentError("trust='silos' is for formulas, with data by silo, {'north': people}.")
+        raise errors.UnsupportedArgumentError(
+            "trust='silos' is for formulas, with data by silo, as in {'north': people, 'south': others}."
+        )
     for name, given in {"mu": asked.mu, "epsilon": asked.epsilon}.items():
         if isinstance(given, str):
             raise errors.UnsupportedArgumentError(f"{name}= {NO_COLUMN}, or give a number, {name}=1.0.")
@@ -262,7 +271,10 @@ def design_from_json(doc: Mapping[str, Any], functions: Mapping[str, Rowwise] | 
         )
     design = formula_design(doc["formula"], schema, functions=given, **more)
     if list(design.names) != list(doc["names"]):
-        raise errors.SavedFileError("the saved columns are not the formula's; it is damaged or of another version.")
+        raise errors.SavedFileError(
+            f"the saved columns {doc['names']!r} are not the formula's, {list(design.names)!r}; "
+            "the file is damaged or comes from another version."
+        )
     return design
 
 
@@ -296,7 +308,10 @@ def complete(
     if not isinstance(data, pd.DataFrame | Mapping):
         source = None if data is None else sources.open_table(data, wanted, schema)
         if source is None or not source.repeatable or source.kind == "iterable of DataFrames":
-            raise errors.PrivacyLeakError("allow_leak needs the rows in memory, as a DataFrame, a table or a file.")
+            raise errors.PrivacyLeakError(
+                "allow_leak needs the rows in memory, as a DataFrame, a table or a file; or declare levels= and "
+                "bounds=."
+            )
         batches = [pd.DataFrame(b) for b in source.batches(0)]
         if not batches:
             raise errors.DataError(f"{source.kind}: there are no rows.")
@@ -347,8 +362,11 @@ class PublicRows:
     @property
     def described(self) -> dict[str, Any]:
         """Numbers of rows and a hash, without their values: plain JSON."""
-        used = hashlib.sha256(self.inside.astype("<f8").tobytes()).hexdigest()
-        return {"rows": self.given, "used": len(self.inside), "sha256": used}
+        return {
+            "rows": self.given,
+            "used": len(self.inside),
+            "sha256": hashlib.sha256(self.inside.astype("<f8").tobytes()).hexdigest(),
+        }
 
     @classmethod
     def restored(cls, described: Any, inside: Any, columns: int) -> "PublicRows | None":
@@ -390,11 +408,15 @@ def public_rows(spec: ModelSpec, covariates: Any, fitted: Any = None) -> PublicR
         refuse_shared(accounts, fitted, "covariates=")
     if len(frame) < least:
         raise errors.DataError(
-            f"covariates has {len(frame):,} rows, and a design of {len(design.names)} columns needs {least:,} or more."
+            f"covariates has {len(frame):,} rows, and a design of {len(design.names)} columns needs {least:,} or more; "
+            "give more public rows, or leave covariates= out."
         )
     for name, values in prepare(frame, names, design.schema, (), gaps=True).items():
         if complete_rows([values]) is not None:
-            raise errors.DataError(f"covariates has rows whose {name!r} can't be used; leave them out, as by dropna().")
+            raise errors.DataError(
+                f"covariates has rows whose {name!r} is missing, no number or not among the declared levels; leave "
+                "them out, as by covariates.dropna()."
+            )
     used = min(len(frame), MOST)
     some = frame.iloc[np.arange(used) * len(frame) // used]
     x = np.array(design.encode_exog(some, clamp=True, gaps=True), dtype=np.float64, order="C")

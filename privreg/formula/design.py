@@ -85,7 +85,10 @@ def public_factor(
     except PrivacyLeakError:  # a marked function's own words, without the term
         found = None
     if found is None:
-        raise PrivacyLeakError(f"formula term {code!r} is not row by row: it changes with the neighbours of a row.")
+        raise PrivacyLeakError(
+            f"formula term {code!r} is not row by row: its value for a row changes with its neighbours. "
+            "Use a function of each row alone, with public constants."
+        )
     if len(factor) == 1 and found.ndim == 2:  # a function that gives several
         factor = [FactorColumn(["item", factor[0].tree, j], "other") for j in range(found.shape[1])]
     return factor, found
@@ -235,7 +238,9 @@ class Design:
             endog[~known] = np.nan
         if response is not None:
             if not gaps and not np.isfinite(endog).all():
-                raise DataError(f"the response {self.endog_name!r} is not finite, or can't be computed, for a row.")
+                raise DataError(
+                    f"the response {self.endog_name!r} is not finite, or can't be computed, for a row of these data."
+                )
             endog = clamped(np.where(np.isfinite(endog), endog, np.nan), self.endog_limits)
         if self.kind == "binary":
             endog = zero_one(endog, self.endog_name, gaps=gaps)
@@ -351,7 +356,8 @@ class Design:
         levels, ones = self.endog_levels or (), [] if self.constant is None else np.flatnonzero(self.constant).tolist()
         if len(ones) > 1 or any(self.sources[j] for j in ones):
             raise FormulaError(
-                f"cut points of {self.endog_name!r} take the place of an intercept; leave '- 1' or '+ 0' out."
+                f"cut points between levels of {self.endog_name!r} take the place of an intercept, which "
+                f"{', '.join(self.names[j] for j in ones)} would be, too; leave '- 1', '+ 0' or a constant column out."
             )
         kept, k = [j for j in range(len(self.names)) if j not in ones], len(levels) - 1
         place, p = {j: i for i, j in enumerate(kept)}, len(kept)
@@ -507,7 +513,9 @@ def array_design(
         raise SchemaError(undeclared(lacking[0], schema, dates=False))
     check_added(OFFSET if offset else None, EXPOSURE if exposure else None, schema)
     if schema.dates:
-        raise SchemaError(f"bounds[{schema.dates[0]!r}] are dates, and arrays hold numbers; use from_formula().")
+        raise SchemaError(
+            f"bounds[{schema.dates[0]!r}] are dates, and arrays hold numbers; use from_formula() for columns of dates."
+        )
     rows = encoding.probe_rows(names, full)
     probe = np.column_stack([rows[name] for name in names])
     encoding.check_rank(probe, names)

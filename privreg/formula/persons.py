@@ -54,7 +54,10 @@ def without_survival(formula: Any) -> tuple[Any, Followed | None]:
     *start, time, event = [str(name) for name in columns]
     rising = [cut for cut in cuts if cut is not None and 0.0 < cut < math.inf]
     if len(rising) < len(cuts) or not 1 <= len(cuts) <= MOST_CUTS or not (np.diff(rising) > 0.0).all():
-        raise FormulaError(f"the cut points of {left.strip()} must be rising positive numbers, {MOST_CUTS} at most.")
+        raise FormulaError(
+            f"the cut points of {left.strip()} must be rising positive numbers, {MOST_CUTS} at most: hazards are "
+            "constant in between, from time 0 on, and nobody is followed beyond the last one."
+        )
     out = Followed(time, event, tuple(rising), start[0] if start else None, cause)
     if len(set(out.columns)) < len(out.columns):
         raise FormulaError(f"{out.written} needs a column for each of its times and one for the event.")
@@ -72,12 +75,17 @@ def refuse_beside(followed: Followed, people: Participants, asked: Any, design: 
     if "Intercept" not in design.names:
         raise FormulaError(f"{followed.written} needs an intercept, the first interval's hazard; leave out '- 1'.")
     if INTERVAL in (named or ()) and any(INTERVAL in t.reads and t.name != f"C({INTERVAL})" for t in design.terms):
-        raise FormulaError(f"the data have a column {INTERVAL!r}, which has another meaning here; rename it.")
+        raise FormulaError(
+            f"the data have a column {INTERVAL!r}, which says here in which interval rows are; rename it."
+        )
     options = ["offset", "exposure", "id", "k_max", "allow_leak", *["family"] * (asked.family != Huber())]
     given = [f"{option}=" for option in options if option in asked.changed()]
     given += ["missing="] * (people.missing != "noise") + [f"{people.spent}='column'"] * (people.mu is not None)
     if given:
-        raise UnsupportedArgumentError(f"{given[0]} doesn't go with {followed.written}; leave it out.")
+        raise UnsupportedArgumentError(
+            f"{given[0]} doesn't go with {followed.written}: a record is one person's time at risk, which is the "
+            "exposure of a family of its own, and one that can't be used counts for nothing; leave it out."
+        )
 
 
 def refuse_local_hazards(followed: Followed, d: int, mu: float) -> None:
@@ -148,31 +156,47 @@ def refuse_of_persons(
             )
         if len(levels) < LEAST:
             raise OptionError(
-                f"cluster={name!r} has {len(levels)} clusters, and {LEAST} are the fewest; write C({name})."
+                f"cluster={name!r} has {len(levels)} declared clusters, and intervals follow from how random groups of "
+                f"them differ: {LEAST} are the fewest. Of fewer put C({name}) into the formula."
             )
         if people.mu is not None or private == "response" or people.missing == "drop":
-            raise UnsupportedArgumentError(f"cluster={name!r} goes with one mu=, private='record' and missing='noise'.")
+            raise UnsupportedArgumentError(
+                f"cluster={name!r} goes with one mu=, private='record' and missing='noise'; leave the others out."
+            )
     if not people.gathered or (people.followed is not None and people.weight is None):
         return
     option = "weights=" if people.k_max is None else f"k_max={people.k_max}"
     if private == "response":
-        raise OptionError(f"{option} goes with private='record': numbers of rows are private; leave private= out.")
+        raise OptionError(
+            f"{option} goes with private='record': how many rows a person has, and their weight, are no more public "
+            "than what is in them; leave private= out."
+        )
     # without second moments nothing shows how much of a local report of several rows is filled
     if trust == "local" and (units.unscaled.any() or (units.y_unscaled and family.scoring.residual)):
-        raise SchemaError(f"{option} needs public bounds of every number with trust='local'; declare bounds=.")
+        raise SchemaError(
+            f"{option} needs public bounds of every number, as reports on scales don't tell how many rows a person "
+            "has; declare bounds=."
+        )
     if people.mu is not None:
-        raise UnsupportedArgumentError(f"{people.spent}={people.mu!r} doesn't go with {option}; give one for all.")
+        raise UnsupportedArgumentError(
+            f"{people.spent}={people.mu!r} of personal budgets doesn't go with {option}; give one budget for all."
+        )
     if people.missing == "drop":
-        raise OptionError(f"missing='drop' doesn't go with {option}, whose people all report; leave missing= out.")
+        raise OptionError(
+            f"missing='drop' doesn't go with {option}: rows that can't be used are left out of their person, who "
+            "reports all the same; leave missing= out."
+        )
     if family.scoring.multiple and trust != "local":
         raise UnsupportedArgumentError(
-            f"{option} doesn't go with Multinomial() beside noise on sums; use Logistic(), or trust='local'."
+            f"{option} doesn't go with Multinomial() where noise falls on sums: squared scores of several rows have "
+            "too many numbers; use Logistic() for each level, or trust='local'."
         )
     if people.weight is not None:
         low, high = design.schema.limits(people.weight)
         if not 0.0 <= low < high < float("inf"):
             raise SchemaError(
-                f"weights={people.weight!r} needs public bounds from 0 on: bounds={{{people.weight!r}: (0, largest)}}."
+                f"weights={people.weight!r} needs public bounds from 0 on, as the largest one sets the noise: declare "
+                f"bounds={{{people.weight!r}: (0, largest)}}."
             )
     if people.effect is not None:
         _refuse_without_levels(people, family, design, units)
@@ -183,10 +207,22 @@ def _refuse_without_levels(people: Participants, family: Family, design: Design,
     said = with_effect("", people).strip()
     linear = family.scoring.linear
     if not linear and not family.scoring.conditional:
-        raise UnsupportedArgumentError(f"'{said}' goes with Squared(), Huber() and Logistic(), not with {family!r}.")
+        raise UnsupportedArgumentError(
+            f"'{said}' goes with Squared(), Huber() and Logistic(): of {family!r} a person's level can't be taken out "
+            "of single rows."
+        )
     if not linear and people.k_max != 2:
-        raise UnsupportedArgumentError(f"'{said}' is the conditional logit of two rows; give k_max=2, or Squared().")
+        raise UnsupportedArgumentError(
+            f"'{said}' with Logistic() is the conditional logit of two rows a person, and k_max={people.k_max}; more "
+            "rows are not there yet: give k_max=2, or Squared() for differences of shares."
+        )
     if design.offset is not None and not math.isfinite(sum(design.schema.limits(design.offset))):
-        raise SchemaError(f"offset={design.offset!r} needs public bounds with '{said}'; declare bounds=.")
+        raise SchemaError(
+            f"offset={design.offset!r} needs public bounds with '{said}', which set how far responses less their "
+            f"level may be from 0: declare bounds={{{design.offset!r}: (low, high)}}."
+        )
     if (units.constant != 0.0).sum() != 1:
-        raise UnsupportedArgumentError(f"'{said}' needs a model with an intercept; leave out '- 1' or '+ 0'.")
+        raise UnsupportedArgumentError(
+            f"'{said}' needs a model with an intercept, which takes what a person's level leaves; leave out '- 1' or "
+            "'+ 0'."
+        )

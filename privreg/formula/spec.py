@@ -84,13 +84,18 @@ class ModelSpec:
             check("local.formula", name, value)
         if private == "response" and people.id is not None:
             raise OptionError(
-                "with private='response' all know whose row is one too many: id= goes with private='record'."
+                "with private='response' covariates are public, so that everybody knows whose row is one too many: id= "
+                "goes with private='record'; leave further rows of a person out."
             )
         if family.response == "levels" and (design.offset is not None or design.exposure is not None):
-            raise OptionError("offset= and exposure= go with one linear predictor, no multinomial fit; leave them out.")
+            raise OptionError(
+                "offset= and exposure= go with one linear predictor, and a multinomial fit has one for each level but "
+                "the first; leave them out."
+            )
         if design.exposure is not None and family.link != "log":
             raise OptionError(
-                f"exposure= goes with Poisson(), and the family is {family!r}; give offset= what is added."
+                f"exposure= is what counts are relative to: it goes with Poisson(), and the family is {family!r}; give "
+                "offset= the column that is to be added."
             )
         family.scoring.refuse(family, design.endog_limits, design.endog_name)
         refuse_of_persons(people, family, design, public_units(design, scale_response=family.scaled), trust, private)
@@ -103,7 +108,9 @@ class ModelSpec:
         names, scalar = spec.coefficients, spec.scalar
         if len(set(names)) < len(names):
             twice = next(n for n in names if names.count(n) > 1)
-            raise SchemaError(f"two coefficients would be named {twice!r}, as levels read like terms; rename a level.")
+            raise SchemaError(
+                f"two coefficients would be named {twice!r}, from levels and terms that read alike; rename a level."
+            )
         if people.followed is not None and trust == "local":
             refuse_local_hazards(people.followed, len(names), budget.mu)
         if spec.summed:
@@ -214,7 +221,8 @@ class ModelSpec:
         """
         if self.blocks > 1 and self.private == "response":
             raise OptionError(
-                "private='response' randomises one number, not several; use private='record', or Logistic()."
+                "private='response' randomises one number, and a multinomial score has one for each level but the "
+                "first; use private='record', or Logistic() for each level."
             )
         return self.blocks == 1 and (self.private == "response" or (self.alone and not self.people.gathered))
 
@@ -412,12 +420,18 @@ def refuse_of_sums(spec: ModelSpec) -> None:
     """
     units, who, local = spec.units, spec.holders, "is for trust='local'"
     if spec.noise.again and spec.people.missing == "drop":
-        raise OptionError(f"missing='drop' would change the number of records, public with {who}; leave missing= out.")
+        raise OptionError(
+            f"missing='drop' would change the number of records, which is public with {who}; missing='noise' lets "
+            "those that can't be used count for nothing."
+        )
     if spec.budget.pure:
-        raise BudgetError(f"with {who} noise is Gaussian, which can't keep pure epsilon: give mu=, rho= or delta=.")
+        raise BudgetError(
+            f"with {who} noise is Gaussian, which can't keep pure epsilon: give mu=, rho=, or delta=1e-6 with epsilon."
+        )
     if spec.budget.private and spec.budget.mu < (least := LEAST_MU[spec.trust]):
         raise BudgetError(
-            f"with {who} sums hold the noise of mu={least:g} or more, not of {spec.budget.mu:.3g}; give a larger one."
+            f"with {who} sums are whole numbers modulo 2⁶⁴, which hold the noise of mu={least:g} or more, and this "
+            f"budget has mu={spec.budget.mu:.3g}; give a larger one."
         )
     unscaled = bool(units.unscaled.any() or (units.y_unscaled and spec.family.scoring.residual))
     refused = {

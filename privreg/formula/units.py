@@ -184,7 +184,8 @@ def public_units(design: Design, *, scale_response: bool) -> Units:
             y_centre, y_scale = (low + high) / 2, (high - low) / 2 or 1.0
         elif not y_unscaled:
             raise SchemaError(
-                f'the response {design.endog_name} has no public range; give bounds=, or scaling="private".'
+                f"the response {design.endog_name} has no public range; give finite bounds= for the columns in it, or "
+                'moments= if it is a bare column, or leave them undeclared with scaling="private".'
             )
         if constant is None and not y_unscaled:
             y_scale, y_centre = math.hypot(y_scale, y_centre), 0.0

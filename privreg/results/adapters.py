@@ -57,7 +57,10 @@ def for_marginaleffects(self: Any, rows: Any = None) -> Any:
         raise OptionError("marginaleffects needs columns with names; fit by from_formula().")
     known = self._known(None, "for_marginaleffects")
     if not isinstance(known.pivot, Normal | StudentT):
-        raise InferenceError("marginaleffects takes normal or Student's t-ratios; take res.using('sandwich').")
+        raise InferenceError(
+            f"marginaleffects takes t-ratios for normal or Student's, and those of {self.methods[0]!r} are neither; "
+            "take res.using('sandwich')."
+        )
     caution(fit.names, known.notes, what="what depends on")
     degrees = float(getattr(known.pivot, "df", math.inf))
     public = self.reference_grid() if rows is None else pd.DataFrame(rows)

@@ -60,7 +60,9 @@ class Results(ABC):
             for early in self.privacy.waiting:
                 more = "" if early.methods else ", or tell the model how many come by rows="
                 raise InferenceError(f"{early}; update the stream by more{more}.")
-            raise InferenceError("this fit was made with inference=None; fit with inference='random_scaling'.")
+            raise InferenceError(
+                "this fit was made with inference=None: only estimates; fit with inference='random_scaling'."
+            )
         if method is None or choose("method", method, METHODS) in found:
             return found[method or first]
         for early in self.privacy.waiting:
@@ -83,8 +85,9 @@ class Results(ABC):
         e = self._estimate(method)
         if e.cov.ndim == 1:
             raise InferenceError(
-                f"{what} needs the full covariance, and {e.method} keeps variances only with more than {WIDE} "
-                "coefficients; fit with inference='batch_means', and give method=."
+                f"{what} needs the full covariance, and with more than {WIDE} coefficients {e.method} keeps variances "
+                "only (intervals and tests of single coefficients have them); fit with inference="
+                "'batch_means', and choose it by method=."
             )
         return Known(self._fit, e.cov, e.pivot, self._doubts(method))
 
@@ -142,7 +145,10 @@ class Results(ABC):
             warn(f"{where}(): new rows {unreadable}. Write values as they were declared.")
         if names := design.outside(rows):
             listed = ", ".join("{} ({} to {})".format(n, *schema.bounds_text(n)) for n in names)
-            warn(f"{where}(): new rows are outside the declared bounds of {listed}, so predictions extrapolate.")
+            warn(
+                f"{where}(): new rows are outside the declared bounds of {listed}. The fit clamped what was outside "
+                f"and {where}() doesn't, so predictions there extrapolate."
+            )
         return x, offset, pd.RangeIndex(len(x)) if labels is None else labels
 
     def __getattr__(self, name: str) -> Any:

@@ -172,7 +172,10 @@ class ModelNames(NamedTuple):
     formula: str | None  # None of arrays
 
     def __getattr__(self, name: str) -> Never:
-        raise NotPrivateError(f"res.model has no {name!r}: results keep public names; keep the model that you fitted.")
+        raise NotPrivateError(
+            f"res.model has no {name!r}: results keep endog_names, exog_names and formula; keep the model that you "
+            "fitted."
+        )
 
 
 class Labelled:
@@ -280,9 +283,15 @@ class ResultData(Fitted, Labelled):
     def refuse_levels(self, what: str, *, hazards: bool = True) -> None:
         """Refuse what needs the levels of persons that were taken out, or one response a record, not `hazards`."""
         if self.cuts and hazards:
-            raise InferenceError(f"{what} is of one response a record, and this fit has hazards: see res.hazards(new).")
+            raise InferenceError(
+                f"{what} is of one response a record, and this fit has hazards: res.predict(new) has survival curves, "
+                "res.hazards(new) their limits, res.tidy(exponentiate=True) hazard ratios."
+            )
         if self.within:
-            raise InferenceError(f"{what} would need a person's level, which was taken out; leave '| person' out.")
+            raise InferenceError(
+                f"{what} would need a person's level, which was taken out on the device and never learned; changes "
+                "within a person have t_test(...), as in res.t_test('x1 - x2'); or leave '| person' out of the formula."
+            )
 
     @property
     def levels(self) -> tuple[Any, ...]:
@@ -339,7 +348,10 @@ def band(fit: ResultData, method: str | None = None) -> str | None:
     if method is None or choose("method", method, METHODS) == held:
         return held
     has = f"this one has that of {held}" if held is not None else "this one has none"
-    raise InferenceError(f"a fit keeps one band along the way, and {has}, not of {method}: anytime's, or sandwich's.")
+    raise InferenceError(
+        f"a fit keeps one band along the way, and {has}, not of {method}; it is that of anytime if it was asked for, "
+        "else of sandwich, or of random_scaling with tuning='published'."
+    )
 
 
 RANK: Final = 1e-12  # Smallest singular value of a map, relative to the largest, with which it can be inverted

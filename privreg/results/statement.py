@@ -214,7 +214,10 @@ class PrivacyStatement(View):
 
     def __post_init__(self) -> None:
         if self.budget.pure and self.mechanism.lower().startswith("gauss"):
-            raise BudgetError(f"Gaussian noise can't keep {self.budget}: use Laplace noise, or give delta=1e-6 too.")
+            raise BudgetError(
+                f"Gaussian noise can't keep {self.budget}: its privacy loss has no bound; use a pure mechanism such as "
+                "Laplace, or give delta=1e-6 with epsilon."
+            )
 
     @property
     def said(self) -> Setting:
@@ -468,12 +471,20 @@ class PrivacyStatement(View):
         if self.said.no_shuffling:
             raise BudgetError(self.said.no_shuffling)
         if not self.budget.pure:
-            raise BudgetError(f"shuffling amplifies pure epsilon, and this fit is {self.short}; ask for epsilon=1.0.")
+            raise BudgetError(
+                f"shuffling amplifies pure epsilon, and this fit is {self.short}; ask for epsilon=1.0 without delta."
+            )
         if self.linked:
-            raise BudgetError("with private='response' covariates tell who sent a report; ask for private='record'.")
+            raise BudgetError(
+                "with private='response' each report is multiplied by its sender's public covariates, which tell who "
+                "sent it, so a shuffler hides nobody; ask for private='record', or for a model without covariates, "
+                "'y ~ 1'."
+            )
         if self.per_id > 1 or self.mu_max or self._parts > 1:
             what = "several rows per person" if self.per_id > 1 else "personal budgets" if self.mu_max else "a curator"
-            raise BudgetError(f"the theorem on shuffling is about one local report per person, not {what}.")
+            raise BudgetError(
+                f"the theorem on shuffling is about one local report per person under one budget for all, not {what}."
+            )
         if n is None and not self.people:
             raise BudgetError("shuffled() needs the number of people who sent reports, n=10_000 say.")
         n, epsilon = self.people if n is None else n, self.budget.epsilon

@@ -144,9 +144,11 @@ def windows(self: Any, by: Any = None, *, forget: Any = None, alpha: float = 0.0
     fit, steps = self._fit, self._fit.steps.value
     if steps is None or not len(steps.ends):
         raise InferenceError(
-            "these results hold no estimates along the stream: windows take records in the order in which they "
-            "came, start() or fit(order='position'), trust='local' without cluster=, and with tuning='published' "
-            f"inference={' or '.join(map(repr, stream.OF_CHAIN))}."
+            "these results hold no estimates along the stream: windows are there once main rounds have begun, of "
+            "records in the order in which they came, start() or fit(order='position'), for designs whose correlations "
+            "are learned, without cluster=, with trust='local', and with "
+            f"tuning='published' beside inference={', '.join(map(repr, stream.OF_CHAIN[:-1]))} or "
+            f"{stream.OF_CHAIN[-1]!r}."
         )
     weights: Array = stream.equal(steps, size) if forget is None else stream.forgetting(steps, size)
     used = None if fit.rounds else stream.of_chain(fit.estimates)

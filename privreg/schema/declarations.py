@@ -125,7 +125,9 @@ def _levels(name: str, value: object) -> tuple[Any, ...]:
     value = getattr(value if held is None else held, "categories", value)
     if isinstance(value, str | bytes) or not (isinstance(value, Sequence) or len(getattr(value, "shape", ())) == 1):
         order = ", which has no order, and the first level is the reference" if isinstance(value, Set) else ""
-        raise SchemaError(f"levels[{name!r}] must be a list such as ['no', 'yes'], got {type(value).__name__}{order}.")
+        raise SchemaError(
+            f"levels[{name!r}] must be a list of levels such as ['no', 'yes'], got {type(value).__name__}{order}."
+        )
     plain: Any = value.tolist() if hasattr(value, "tolist") else value
     single = (v.item() if hasattr(v, "item") and getattr(v, "ndim", 1) == 0 else v for v in plain)
     got = tuple(normalize("NFC", v) if isinstance(v, str) else v for v in single)
@@ -138,7 +140,8 @@ def _levels(name: str, value: object) -> tuple[Any, ...]:
         raise SchemaError(f"levels[{name!r}] names a level twice; list each level once.{rows}")
     if len({plain_text(str(v)) for v in got}) < len(got):
         warn(
-            f"levels[{name!r}] has levels that differ only by blanks at their ends or by .0; mend it, if they are one."
+            f"levels[{name!r}] has levels that differ only by blanks at their ends or by .0 after a whole number, and "
+            "are told apart letter by letter; if they are one, list it once and mend the data."
         )
     return got
 
@@ -155,7 +158,10 @@ def public_mapping(kind: str, value: object) -> Mapping[Any, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise SchemaError(f"{kind} must be a mapping, as {kind}={{'age': ...}}, got {type(value).__name__}.")
+        raise SchemaError(
+            f"{kind} must be a mapping from column name to its declaration, got {type(value).__name__}; "
+            f"write {kind}={{'age': ...}}, of arrays by the names of their columns, such as 'y' and 'x1'."
+        )
     for key in value:
         pair = isinstance(key, tuple) and len(key) == 2 and all(isinstance(name, str) for name in key)
         if isinstance(key, str) or (kind == "moments" and pair):
@@ -173,18 +179,23 @@ def _correlations(given: Mapping[Names, object], moments: Mapping[str, Pair]) ->
         said = f"moments[{a!r}, {b!r}]"
         if unknown := [name for name in (a, b) if name not in moments]:
             raise SchemaError(
-                f"{said} is of {unknown[0]!r}, which has no moments; give moments={{{unknown[0]!r}: (mean, sd)}}."
+                f"{said} is the correlation of {unknown[0]!r}, which has no moments; "
+                f"give moments={{{unknown[0]!r}: (mean, sd)}} too, or leave the pair out."
             )
         if a == b or (a, b) in out:
             raise SchemaError(f"{said} is given twice, or of a column with itself; name two columns, or keep one.")
         rho = real(value)
         if rho is None or not -1 < rho < 1:
-            raise SchemaError(f"{said} is {shown(value)}; a correlation is a number above -1 and below 1.")
+            raise SchemaError(
+                f"{said} is {shown(value)}; a correlation is a number above -1 and below 1. "
+                "Of two columns that determine each other, leave one out of the model."
+            )
         out[a, b] = rho
     names = sorted({name for pair in out for name in pair})
     if names and np.linalg.eigvalsh(_matrix(names, out))[0] < SMALLEST_EIGENVALUE:
         raise SchemaError(
-            f"the correlations of {', '.join(map(repr, names))} can't hold together; a pair left out is 0."
+            f"the correlations of {', '.join(map(repr, names))} can't hold together (their matrix is not positive "
+            "definite; a pair that is left out counts as 0); declare every pair of them, or values nearer to 0."
         )
     return {pair: out[pair] for pair in sorted(out)}
 
@@ -239,7 +250,8 @@ class Schema:
             raise SchemaError(f"{', '.join(map(repr, both))} declared as a factor (levels=) and as a number; keep one.")
         if endless := [name for name, (low, _) in lows.items() if math.isinf(low) and name not in moms]:
             raise SchemaError(
-                f"bounds[{endless[0]!r}] = (-inf, inf) is no scale; give moments={{{endless[0]!r}: (mean, sd)}}."
+                f"bounds[{endless[0]!r}] = (-inf, inf) leaves the column without a scale; give finite bounds or "
+                f'moments={{{endless[0]!r}: (mean, sd)}} (a fit may leave it out with scaling="private").'
             )
         correlations = _correlations({pair: v for pair, v in given.items() if isinstance(pair, tuple)}, moms)
         both = [name for name in private if name in lows or name in cats or name in moms]
@@ -284,7 +296,9 @@ class Schema:
         Raises SchemaError if it is no such document, or a declaration is malformed; the message names the key.
         """
         if not isinstance(doc, dict):
-            raise SchemaError(f"it holds a {type(doc).__name__}; write keys among {', '.join(PARTS)}, with columns.")
+            raise SchemaError(
+                f"it holds a {type(doc).__name__}; write keys among {', '.join(PARTS)}, each with columns."
+            )
         if unknown := [key for key in doc if key not in PARTS]:
             known = f"the keys are {', '.join(PARTS)}.{meant(unknown[0], PARTS)}"
             raise SchemaError(f"there is no key {shown(unknown[0])} in a schema; {known}")
@@ -310,7 +324,10 @@ class Schema:
     def refuse_leaked(self) -> None:
         """Refuse what was learned from rows where only public declarations may be."""
         if self.leaked:
-            raise SchemaError(f"{', '.join(map(repr, self.leaked_columns))} were taken from the rows; declare them.")
+            raise SchemaError(
+                f"{', '.join(map(repr, self.leaked_columns))} were taken from the rows by allow_leak= and are no "
+                "public declaration; declare them yourself."
+            )
 
     def declares(self, name: str) -> bool:
         """True if a column's kind is known: by a declaration, or as a number whose scale is learned privately."""

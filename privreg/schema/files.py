@@ -52,7 +52,10 @@ def document(path: str | Path) -> Any:
 def checked_path(path: object) -> Path:
     """The path of a schema's file, by its suffix."""
     if not isinstance(path, str | Path):
-        raise SchemaError(f"a schema is a Schema or the path of a file, got {type(path).__name__}; or give bounds=.")
+        raise SchemaError(
+            f"a schema is a Schema or the path of a file, got {type(path).__name__}; declarations in Python are "
+            "bounds=, levels= and moments=."
+        )
     if Path(path).suffix.lower() not in (*_YAML, ".json"):
         raise SchemaError(f"{Path(path).name!r} is no schema by its suffix; name it .yaml, .yml or .json.")
     return Path(path)
@@ -75,7 +78,9 @@ def _yaml(text: str) -> Any:
                 waiting += [one for part in node.value for one in (part if isinstance(part, tuple) else (part,))]
             elif node.tag in _TYPED[:2] and not _PLAIN_NUMBER.fullmatch(node.value):
                 raise SchemaError(
-                    f"line {node.start_mark.line + 1}: YAML takes {node.value} for another number; write decimals."
+                    f"line {node.start_mark.line + 1}: YAML takes {node.value} for another number than it looks like; "
+                    "write it in decimal digits, without leading zeros, colons or underscores, or quote it if it is a "
+                    "text."
                 )
         return yaml.safe_load(text)
     except SchemaError:
@@ -118,8 +123,8 @@ def _check_level(yaml: Any, name: str, level: Any) -> None:
     if plain or (level.tag == _STRING and not _LOOKS_TYPED.fullmatch(level.value)):
         return
     raise SchemaError(
-        f"line {level.start_mark.line + 1}: {name} has the unquoted level {shown(level.value)}; "
-        f'quote it, "{level.value}".'
+        f"line {level.start_mark.line + 1}: {name} has the unquoted level {shown(level.value)}, which YAML "
+        f'takes for something else than this text; quote it, "{level.value}", or write true, false, or a plain number.'
     )
 
 

@@ -66,7 +66,8 @@ def write(
     }
     if (ending := Path(path).suffix.lower()) in _NUMBERS - set(forms):
         raise OptionError(
-            f"save() writes {', '.join(forms)}, not {ending}; tidy().save('table.csv'), or let pandas write it."
+            f"save() writes {', '.join(forms)}, not {ending}; numbers alone are in the DataFrame of tidy(), "
+            "summary_frame(), frame() or table: tidy().save('table.csv'), or let pandas write it."
         )
     made = forms[choose("the ending of the file", ending, forms)]()
     archive.write_bytes(path, made if isinstance(made, bytes) else made.encode())

@@ -221,7 +221,7 @@ def test_a_joint_scale_is_of_the_published_chain(fit):
     status, out, _ = fit("income ~ age", "--c", 1.345, "--scale", "joint", "--tuning", "published")
     assert status == 0
     assert "estimated jointly" in out
-    refused(fit("income ~ age", "--scale", "joint"), "of --tuning published with --trust local")
+    refused(fit("income ~ age", "--scale", "joint"), "give --tuning published to fit or start with --trust local")
 
 
 @pytest.mark.thorough

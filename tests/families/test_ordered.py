@@ -363,7 +363,7 @@ REFUSED = {
     "local without noise": ({"trust": "local", "mu": None}, UnsupportedArgumentError, "with trust='local'"),
     "weights": ({"score_weights": "likelihood"}, UnsupportedArgumentError, "a score of one predictor"),
     "levels of persons": (
-        {"formula": "y ~ x | who", "id": None, "k_max": 2}, UnsupportedArgumentError, "not with Ordered",
+        {"formula": "y ~ x | who", "id": None, "k_max": 2}, UnsupportedArgumentError, "of single rows",
     ),
     "levels in place of an intercept": ({"formula": "y ~ g + x - 1"}, FormulaError, "take the place of an intercept"),
     "no levels": ({"levels": {"g": ["no", "yes"]}}, PrivregError, "no declared levels"),

@@ -279,7 +279,7 @@ def test_rowwise_value():
     with pytest.raises(FormulaError, match="arrays of different lengths"):
         both(np.arange(3), np.arange(2))
     for bad in (np.mean, lambda x: x[:-1], lambda x: np.ones((len(x), 1 + len(x)))):
-        with pytest.raises(PrivacyLeakError, match="as many values for each row"):
+        with pytest.raises(PrivacyLeakError, match="for each row of its arrays"):
             rowwise(bad)(np.arange(5.0))
     with pytest.raises(FormulaError, match="takes a function"):
         rowwise(3)  # type: ignore[arg-type]

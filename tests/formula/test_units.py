@@ -196,7 +196,7 @@ REFUSED = {
     "bounds without a scale": (
         lambda: model(bounds={"x": (-np.inf, np.inf)}),
         SchemaError,
-        ["is no scale", "give moments={'x': (mean, sd)}"],
+        ["without a scale", 'leave it out with scaling="private"'],
     ),
 }
 
@@ -460,13 +460,10 @@ def test_correlations_are_kept_once_in_alphabetical_order():
 
 
 WRONG = {
-    "unknown": (
-        {("a", "x"): 0.5},
-        ["moments['a', 'x']", "is of 'x', which has no moments", "moments={'x': (mean, sd)}"],
-    ),
+    "unknown": ({("a", "x"): 0.5}, ["moments['a', 'x']", "of 'x', which has no moments", "moments={'x': (mean, sd)}"]),
     "itself": ({("a", "a"): 0.5}, ["moments['a', 'a']", "with itself", "name two columns"]),
     "twice": ({("a", "b"): 0.5, ("b", "a"): 0.5}, ["moments['a', 'b'] is given twice", "keep one"]),
-    "one": ({("a", "b"): 1}, ["moments['a', 'b'] is 1", "above -1 and below 1"]),
+    "one": ({("a", "b"): 1}, ["moments['a', 'b'] is 1", "above -1 and below 1", "leave one out"]),
     "minus one": ({("b", "a"): -1.0}, ["moments['a', 'b'] is -1.0"]),
     "NaN": ({("a", "b"): np.nan}, ["is nan", "a number above -1"]),
     "boolean": ({("a", "b"): True}, ["is True", "a number above -1"]),
@@ -476,7 +473,7 @@ WRONG = {
     "array": ({("a", "b"): np.array([SECRET, 1.0])}, ["is <ndarray>"]),
     "not positive definite": (
         {("a", "b"): 0.9, ("b", "c"): 0.9},
-        ["correlations of 'a', 'b', 'c' can't hold together", "a pair left out is 0"],
+        ["correlations of 'a', 'b', 'c' can't hold together", "counts as 0", "declare every pair"],
     ),
     "nearly one": ({("a", "b"): 1 - 1e-12}, ["correlations of 'a', 'b' can't hold together"]),
     "three names": ({("a", "b", "c"): 0.5}, ["moments has the key <tuple>", "a correlation's key is a pair"]),

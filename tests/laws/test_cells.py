@@ -204,7 +204,7 @@ def test_a_date_written_by_a_format_is_read_in_each_cell_alone(beside, tmp_path)
     for cell, day in (days | {"18627": np.nan, "31.12.2020 12:00": np.nan, "NA": np.nan}).items():
         data = pr.csv(written(tmp_path / "t.csv", [cell, *beside], sep=";"), sep=";", dates="%d.%m.%Y")
         np.testing.assert_array_equal(read(data, schema)[0], day, err_msg=cell)
-    with pytest.raises(pr.errors.OptionError, match="that have dates as bounds, and there is none"):
+    with pytest.raises(pr.errors.OptionError, match="none has dates as its bounds"):
         read(data, ROLES["number"])
 
 

@@ -309,7 +309,7 @@ def test_a_line_of_a_csv_file_spoils_itself_alone(tmp_path, line):
 def test_a_header_that_is_no_text_is_an_error(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_bytes("y,x,g\n1,2,a\n".encode("utf-16"))
-    with pytest.raises(errors.DataError, match="no UTF-8, but Latin-1 or UTF-16, say; save it so"):
+    with pytest.raises(errors.DataError, match="no UTF-8, but Latin-1 or UTF-16, say; save the file"):
         encoded(path)
 
 

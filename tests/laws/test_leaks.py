@@ -238,7 +238,7 @@ def test_columns_outside_the_formula_are_never_read(make):
     np.testing.assert_array_equal(res.params, whole.params)
     one = make(data)
     if isinstance(one, pd.DataFrame | Columns):
-        with pytest.warns(pr.errors.PrivregWarning, match=r"bounds of a \(0 to 40000\), b \(-1 to 1\), so"):
+        with pytest.warns(pr.errors.PrivregWarning, match=r"bounds of a \(0 to 40000\), b \(-1 to 1\)\. The fit"):
             res.predict(one)
         model().start().update(one)
         box = {**BOX, "miss": (0, 1)}

@@ -232,7 +232,7 @@ def test_levels_without_an_order_are_refused(wrong):
 
 @pytest.mark.parametrize("wrong", ["no", b"no", {"no": 1}, np.array("no"), np.eye(2), iter(["no", "yes"]), 3, None])
 def test_levels_that_are_no_sequence_are_refused(wrong):
-    with pytest.raises(SchemaError, match="must be a list such as"):
+    with pytest.raises(SchemaError, match="must be a list of levels"):
         Schema.declare(levels={"g": wrong})
 
 

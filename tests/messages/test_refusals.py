@@ -135,13 +135,13 @@ REFUSED = {
         (lambda _: by_arrays().start().update((rows()["y"], np.ones((5, 3)))), "differ in their number of rows"),
         (
             lambda _: by_arrays().start().update((rows()["y"], np.ones((N, 2)))),
-            "3 columns, got shape (60, 2)",
+            "3 columns (const, a, b), got shape (60, 2)",
         ),
         (lambda _: results().predict(OTHER), "'b' is missing", "mean 'B'?"),
         (lambda _: results().predict(np.ones((2, 4))), "DataFrame", "got ndarray"),
         (
             lambda _: by_arrays().fit(progress=False).predict(np.ones((2, 2))),
-            "3 columns, got shape (2, 2)",
+            "3 columns (const, a, b), got shape (2, 2)",
         ),
         (
             lambda _: (
@@ -537,7 +537,7 @@ REFUSED = {
         (lambda _: by_formula("y ~ scale(a)"), "public numbers"),
         (lambda _: by_formula("y ~ s(a)"), "write bs(x, knots="),
         (lambda _: by_formula("y ~ center(a)"), "center", "public numbers"),
-        (lambda _: by_formula(data=[rows()], allow_leak="scale"), "in memory", "a DataFrame, a table or a file"),
+        (lambda _: by_formula(data=[rows()], allow_leak="scale"), "in memory", "declare levels= and bounds="),
     ],
     SavedFileError: [
         (lambda _: stream().save(5), "string or Path, got int"),

@@ -130,7 +130,7 @@ def test_predictions_inside_say_nothing_and_outside_are_not_clamped(fitted):
         warnings.simplefilter("error")
         fitted.predict(inside)
         fitted.get_prediction(inside)
-    with pytest.warns(PrivregWarning, match=r"bounds of a \(-1 to 1\), so"):
+    with pytest.warns(PrivregWarning, match=r"bounds of a \(-1 to 1\)\."):
         far = fitted.predict(inside.assign(a=[-1.0, 3.0]))
     assert far.iloc[1] - far.iloc[0] == pytest.approx(
         4 * fitted.params["a"] + np.log(11) * fitted.params["np.log1p(b)"] + fitted.params["g[T.v]"]

@@ -156,7 +156,7 @@ def test_a_test_set_may_be_a_file(tmp_path, monkeypatch):
     (tmp_path / "empty.csv").write_text("y,a,b,o\n")
     with pytest.raises(OptionError, match="has no rows"):
         res.evaluate(tmp_path / "empty.csv")
-    with pytest.raises(DataError, match=r"rows of an array model are \(endog, exog\)"):
+    with pytest.raises(DataError, match=r"test set of an array model is \(endog, exog\)"):
         fitted("line", "huber", mu=1)[0].evaluate("test.csv")
 
 

@@ -25,8 +25,8 @@ MODELS = [
     ({"per_person": "median"}, OptionError, "per_person"),
     ({"formula": "y ~ x", "k_max": None, "per_person": "mean"}, OptionError, "give k_max="),
     ({"missing": "drop"}, OptionError, "leave missing= out"),
-    ({**LOCAL, "mu": "w", "mu_max": 4}, UnsupportedArgumentError, "give one for all"),
-    ({**POOLED, **LOCAL, "private": "response"}, OptionError, "id= goes with private='record'"),
+    ({**LOCAL, "mu": "w", "mu_max": 4}, UnsupportedArgumentError, "give one budget for all"),
+    ({**POOLED, **LOCAL, "private": "response"}, OptionError, "leave further rows of a person out"),
     # columns
     ({**LOCAL, "scaling": "private", "bounds": {}}, SchemaError, "declare bounds="),
     ({"offset": "v"}, SchemaError, "'v'"),
@@ -48,7 +48,7 @@ MODELS = [
     ({**POOLED, "formula": "year ~ x", "family": "multinomial"}, UnsupportedArgumentError, "or trust='local'"),
     # clusters
     ({**CLUSTERS, "levels": {}}, SchemaError, r"declare levels=\{'school'"),
-    ({**CLUSTERS, "levels": {"school": list(range(15))}}, OptionError, r"write C\(school\)"),
+    ({**CLUSTERS, "levels": {"school": list(range(15))}}, OptionError, r"put C\(school\) into the formula"),
     ({**CLUSTERS, "cluster": "person", "id": "person"}, OptionError, "name one for each"),
     ({**CLUSTERS, "cluster": 3}, OptionError, "must be the name"),
     ({**CLUSTERS, **LOCAL, "private": "response"}, UnsupportedArgumentError, "private='record'"),

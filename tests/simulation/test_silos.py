@@ -331,7 +331,7 @@ WRONG: dict[str, tuple[object, dict[str, object], type[PrivregError], str]] = {
     "personal budgets": (None, {"mu": "w", "mu_max": 1}, Unsupported, "is for trust='local'"),
     "laplace": (None, {"mechanism": "laplace"}, Unsupported, "is for trust='local'"),
     "responses alone": (None, {"private": "response"}, Unsupported, "is for trust='local'"),
-    "dropped records": (None, {"missing": "drop"}, OptionError, "number of records, public with silos"),
+    "dropped records": (None, {"missing": "drop"}, OptionError, "number of records, which is public with silos"),
     "rows": (None, {"rows": 100}, Unsupported, "each silo counts the rows"),
     "leaks": (None, {"allow_leak": "scale"}, Unsupported, "which silos keep"),
     "few silos as clusters": (None, {"cluster": "silo"}, OptionError, "16 are the fewest"),

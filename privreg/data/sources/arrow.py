@@ -82,7 +82,8 @@ def batches_of(arrow: Any, wanted: Wanted, where: str, most: int = CHUNK) -> Ite
             continue
         if kind == "date" and wanted.schema.is_number(name):
             raise DataError(
-                f"{where}: column {name!r} holds dates and is declared a number; give two dates as bounds=."
+                f"{where}: column {name!r} holds dates and is declared a number; give two dates as "
+                f"bounds={{{name!r}: ('2020-01-01', '2020-12-31')}}."
             )
         if kind in {"date", "time or duration", "of another kind"}:
             held = {"date": "holds dates", "time or duration": "holds times or durations"}.get(kind, f"is {kind}")

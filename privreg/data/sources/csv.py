@@ -83,7 +83,9 @@ def csv(
     day = datetime(2001, 2, 3)
     if dates is not None and not (isinstance(dates, str) and _iso(day.strftime(dates), dates) == day.isoformat()):
         raise OptionError(f"dates={shown(dates)} must be a format with day, month and year, such as '%d.%m.%Y'.")
-    wrong = OptionError(f"encoding={shown(encoding)} must be 'utf-8' or of one byte a letter, such as 'latin-1'.")
+    wrong = OptionError(
+        f"encoding={shown(encoding)} must be 'utf-8', or of one byte a letter, such as 'latin-1' or 'cp1252'."
+    )
     name, signs = quietly(lambda: codecs.lookup(encoding).name.removesuffix("-sig"), wrong), bytes(range(256))
     read = quietly(lambda: signs.decode(name, "replace"), wrong)
     if name != "utf-8" and (len(read) < len(signs) or read[:128] != signs[:128].decode()):
@@ -142,7 +144,10 @@ def _parts(path: Path, how: Csv) -> Iterator[Any]:
         with suppress(UnicodeDecodeError):
             text = line.decode("utf-8-sig")
         if "\0" in text:
-            wrong = ": its first line is no UTF-8, but Latin-1 or UTF-16, say; save it so, or give encoding='latin-1'."
+            wrong = (
+                ": its first line is no UTF-8, but Latin-1 or UTF-16, say; save the file as UTF-8, or, of Latin-1, "
+                "read it with encoding='latin-1'."
+            )
             if line.startswith(_PACKED):
                 wrong = (
                     " is no text, but compressed (.csv.gz, .bz2, .xz, .zip) or of Parquet (.parquet), a workbook or "
@@ -254,7 +259,10 @@ def open_csv(path: Path, wanted: Wanted, how: Csv = PLAIN) -> Source:
     """Rows of a CSV file that exists."""
     columns, schema = wanted.columns, wanted.schema
     if how.dates is not None and not schema.dates:
-        raise OptionError(f"dates={how.dates!r} is for columns that have dates as bounds, and there is none.")
+        raise OptionError(
+            f"dates={how.dates!r} is for columns of dates, and none has dates as its bounds; give them, as in "
+            "bounds={'day': ('2020-01-01', '2020-12-31')}, or leave dates= out."
+        )
     texts, codes = dict.fromkeys(columns, pa.string()), pa.dictionary(pa.int32(), pa.string())
     coded = {c for c in columns if c in wanted.coded} - wanted.verbatim
     numbers = {c for c in columns if schema.is_number(c)} - coded - wanted.verbatim

@@ -73,7 +73,10 @@ def open_parquet(files: Mapping[str, Path], wanted: Wanted, kind: str) -> Source
         for column, is_ in file.kinds.items():  # one without any value in a file goes with all kinds
             want, where = (is_, file.name) if is_ == "empty" else found.setdefault(column, (is_, file.name))
             if is_ != want:
-                raise DataError(f"{file.name}: column {column!r} is {is_} here and {want} in {where}; write all alike.")
+                raise DataError(
+                    f"{file.name}: column {column!r} is {is_} here and {want} in {where}; write the files again with "
+                    "the same types."
+                )
 
     def pieces(most: int = CHUNK) -> list[Piece]:
         opened = lru_cache(1)(lambda place: _open(held[place], wanted))  # for row groups that follow one another
@@ -164,7 +167,10 @@ def open_files(given: Path | Sequence[Path], wanted: Wanted, how: Csv = PLAIN) -
     first = header_of(paths[0], how)
     for path in paths[1:]:
         if header_of(path, how) != first:
-            raise DataError(f"{path.name}: its header is not that of {paths[0].name}; all files need the same columns.")
+            raise DataError(
+                f"{path.name}: its header is not that of {paths[0].name}; all files need the same columns in the same "
+                "order."
+            )
     sources = [open_csv(path, wanted, how) for path in paths]
 
     def stamp() -> list[Any] | None:
@@ -221,7 +227,9 @@ def files_of(given: Path | Sequence[Path]) -> Mapping[str, Path]:
             r"(https?|ftp|s3|gs|abfss?|hdfs):/", path.as_posix(), re.IGNORECASE
         )  # a path keeps one slash
         if address is not None:
-            raise UnsupportedArgumentError(f"files on the network ({address[1]}:) are not read; download it first.")
+            raise UnsupportedArgumentError(
+                f"files on the network ({address[1]}:) are not read; download it first, and give its path."
+            )
         if not path.is_file():
             raise DataError(f"there is no file {str(path)!r}.")
     return files
@@ -237,7 +245,10 @@ def _is_parquet(path: Path) -> bool:
     """True of Parquet files, False of CSV files, which may have any ending but those of other kinds."""
     suffix = path.suffix.lower()
     if suffix in _OTHER:
-        raise UnsupportedArgumentError(f"{path.name!r} is not a CSV or Parquet file; read it with pandas, or pr.sql().")
+        raise UnsupportedArgumentError(
+            f"{path.name!r} is not a CSV or Parquet file; read it with pandas and give the DataFrame, or convert it. "
+            "Databases are asked with privreg.sql(query, connection)."
+        )
     return suffix in PARQUET
 
 
@@ -259,8 +270,9 @@ def paths_of(frame: Any) -> Path | list[Path]:
             texts = [str(one) for one in ([given] if isinstance(given, str | Path) else given)]
     if not texts or any("://" in text for text in texts):
         raise UnsupportedArgumentError(
-            "workers are told the names of Parquet files, never rows: write this Dask DataFrame once, "
-            "ddf.to_parquet('folder'), and give dask.dataframe.read_parquet('folder')."
+            "workers are told the names of Parquet files, never rows, and this Dask DataFrame is more than "
+            "read_parquet(...) of local files; write it once, ddf.to_parquet('folder'), and give "
+            "dask.dataframe.read_parquet('folder')."
         )
     names = [sorted(glob(text), key=_natural) if set(text) & set("*?[") else [text] for text in texts]
     if names == [texts]:  # one path, which may be a folder

@@ -136,7 +136,10 @@ class Silos:
     def __init__(self, data: Any, datasets: Any = None) -> None:
         tables = isinstance(data, Mapping) and not isinstance(data, pd.DataFrame)
         if not tables or not data or not all(isinstance(name, str) and name.strip() for name in data):
-            raise DataError("with trust='silos' the data are a mapping of silos' names, as {'north': people}.")
+            raise DataError(
+                "with trust='silos' the data are a mapping of silos' names to their data, as in "
+                "{'north': people, 'south': 'south.parquet'}."
+            )
         self.parts = dict(data)
         if isinstance(datasets, Mapping) and set(datasets) - set(self.parts):
             raise OptionError("dataset= has names of people by silo, and one that is no silo of the data.")
@@ -249,7 +252,10 @@ def public_batches(rows: Any, design: Any, what: str, more: Iterable[str] = (), 
         refuse_fitted(source.identity, what, simulated=simulated)
         return source.batches(0)
     if not isinstance(rows, tuple):
-        raise DataError("rows of an array model are (endog, exog), a tuple, with offset and exposure if it has them.")
+        raise DataError(
+            "the rows or test set of an array model is (endog, exog), a tuple, with offset and exposure if it has "
+            "them; a file has columns for a formula."
+        )
     for part in rows:
         refuse_fitted(part, what, simulated=simulated)
     return iter([rows])
@@ -297,7 +303,8 @@ def completed(
         found.append((where, own))
         if own != found[0][1]:
             raise SchemaError(
-                f"attrs[{KEY!r}] of {where} declares other things than that of {found[0][0]}; give schema=."
+                f"attrs[{KEY!r}] of {where} declares other bounds or levels than that of {found[0][0]}; make them "
+                "equal, or give schema= (or bounds= and levels=) for all."
             )
     if not found:
         return schema
@@ -328,7 +335,10 @@ def refuse_texts(schema: Schema, data: Any, name: str) -> None:
     text = "text" in _kinds(data, [name])[name]
     dtypes = getattr(data, "dtypes", None) if isinstance(data, pd.DataFrame) else None
     if text or (dtypes is not None and isinstance(dtypes.get(name), pd.CategoricalDtype)):
-        raise SchemaError(f"the response {name!r} holds texts or categories; give levels={{{name!r}: [...]}}.")
+        raise SchemaError(
+            f"the response {name!r} is a column of texts or categories, and no levels are declared for it; give "
+            f"levels={{{name!r}: [...]}} with both, the one of interest last."
+        )
 
 
 def _kinds(data: Any, columns: Iterable[str]) -> dict[str, set[str]]:
@@ -352,7 +362,9 @@ def refuse_bare(formula: str, data: Any) -> None:
     found = max((c for c in names if c.strip() and " ".join(c.split()) in text), key=len, default=None)
     if found is not None:
         mark = "'" if '"' in found else '"'
-        raise FormulaError(f"the column {found!r} is no plain word; write Q({mark}{found}{mark}).") from None
+        raise FormulaError(
+            f"the column {found!r} has a name that is no plain word; write Q({mark}{found}{mark}) in the formula."
+        ) from None
 
 
 def check_declared(asked: Mapping[str, Any], names: Collection[Any]) -> None:

@@ -193,7 +193,10 @@ def once(batches: Iterator[Batch], what: str) -> Callable[[int], Iterator[Batch]
 
     def given(skip: int) -> Iterator[Batch]:
         if not left:
-            raise DataError(f"{what} was read before, and its rows are gone; give a new one, or a table or file.")
+            raise DataError(
+                f"{what} was read before, and its rows are gone; give a new one, or a table or file that can be read "
+                "again."
+            )
         yield from beyond(left.pop(), skip)
 
     return given

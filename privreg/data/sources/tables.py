@@ -261,7 +261,10 @@ def open_frames(data: Iterable[Any], wanted: Wanted) -> Source:
             return Piece(rows_of(batch), lambda skip: beyond([batch], skip))
         found = foreign(batch)
         if found is None:
-            raise UnsupportedArgumentError(f"the iterable yields {type(batch).__name__}, and not DataFrames.")
+            raise UnsupportedArgumentError(
+                f"the iterable yields {type(batch).__name__}; it must yield DataFrames or mappings of arrays, or "
+                "Arrow or polars tables."
+            )
         source = found.rows(wanted)
         return Piece(source.rows, source.batches)
 

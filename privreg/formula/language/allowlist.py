@@ -133,7 +133,9 @@ class Walker:
             is_ = "is the name of a function here"
             if name in {"Intercept", "_cons"}:
                 is_ = "is no column here: a formula has an intercept unless it says 0, and 'y ~ 1' has that alone"
-            raise FormulaError(f'formula term {self.code!r}: {name!r} {is_}. A column called so is Q("{name}").')
+            raise FormulaError(
+                f'formula term {self.code!r}: {name!r} {is_}. A column that is called so is Q("{name}").'
+            )
         return name
 
     def _column(self, name: str, want: str) -> None:
@@ -350,12 +352,18 @@ def check_levels(response: str, schema: Schema, error: type[PrivregError] = Sche
     """
     of, levels = f"the response {response!r}", f"levels={{{response!r}: [...]}}"
     if schema.is_declared_number(response):
-        raise error(f"{of} is declared as a number, but this family models levels; give {levels} in place of bounds.")
+        raise error(
+            f"{of} is declared as a number, but this family models levels; give {levels} in place of bounds or "
+            "moments, or choose a family for numbers."
+        )
     if response not in schema.levels:
-        raise SchemaError(f"{of} has no declared levels, which this family models; give {levels} with all, in order.")
+        raise SchemaError(
+            f"{of} has no declared levels, which this family models; give {levels} with all of them, in order."
+        )
     if len(schema.levels[response]) > MOST_LEVELS:
         raise SchemaError(
-            f"{of} has more than {MOST_LEVELS} levels, the most such a family takes; join rare levels before fitting."
+            f"{of} has more than {MOST_LEVELS} levels, the most such a family takes; join rare levels before fitting, "
+            f"or declare it as a number, bounds={{{response!r}: (low, high)}}, for a family of numbers."
         )
 
 

@@ -199,7 +199,9 @@ def private_columns(parsed: ParsedFormula, schema: Schema, kind: str = "number")
 def refuse_other(formula: object) -> None:
     """Refuse a formula that is no string."""
     if not isinstance(formula, str):
-        raise FormulaError(f"the formula must be a string, 'y ~ x', got {type(formula).__name__}; data come second.")
+        raise FormulaError(
+            f"the formula must be a string such as 'y ~ x', got {type(formula).__name__}; data come second."
+        )
 
 
 def collect_rowwise(formula: str, namespaces: Sequence[Mapping[str, Any]]) -> dict[str, Rowwise]:
@@ -251,7 +253,8 @@ def _refuse_powers(node: ParseNode) -> None:
     if node.type == "**" and node.args[0].type == "PYTHON_EXPR":
         code, power = (arg.token.extra for arg in node.args)
         raise FormulaError(
-            f"'{code}**{power}' is '{code}' crossed with itself; for the power write 'I({code}**{power})'."
+            f"in a formula '{code}**{power}' is '{code}' crossed with itself, which is '{code}' again; for the power "
+            f"write 'I({code}**{power})'."
         )
     for arg in node.args:
         _refuse_powers(arg)

@@ -45,7 +45,10 @@ class Rowwise:
             part = np.array(self.function(*_rows(given, piece)))
             size = piece.stop - piece.start
             if not part.ndim or len(part) != size or part.shape[1:] != (parts or [part])[0].shape[1:]:
-                raise PrivacyLeakError(f"{self.name}() is not row by row: it must return as many values for each row.")
+                raise PrivacyLeakError(
+                    f"{self.name}() is not row by row: it must return one value, or one row of as many values, for "
+                    "each row of its arrays."
+                )
             parts.append(part)
         return np.concatenate(parts)
 

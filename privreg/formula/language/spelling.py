@@ -152,9 +152,14 @@ def refuse_arrays(**columns: Any) -> None:
     """Refuse arrays, and the logarithm of a column, where a formula wants the names of columns."""
     for option, name in ((option, name) for option, name in columns.items() if name is not None):
         if not isinstance(name, str):
-            raise OptionError(f"{option} must be the name of a column, as {option}='years', got {type(name).__name__}.")
+            raise OptionError(
+                f"{option} must be the name of a column when the model is given by a formula, as in {option}='years', "
+                f"got {type(name).__name__}; an array goes with PrivateOnlineRegression(endog, exog, {option}=...)."
+            )
         if (column := logged(name)) is not None:
-            raise OptionError(f"{option}={name!r} must name a column; exposure={column!r} adds its logarithm.")
+            raise OptionError(
+                f"{option}={name!r} must be the name of a column; exposure={column!r} adds the logarithm of it."
+            )
 
 
 def logged(code: str) -> str | None:

@@ -34,7 +34,9 @@ def privacy_curve(
     if not given or not all(isinstance(s, PrivacyStatement | Budget) for s in given):
         raise OptionError("privacy_curve() draws res.privacy or a budget, or a list of one or more of them.")
     if odd := [s.short for s in given if isinstance(s, PrivacyStatement) and not s.gaussian]:
-        raise InferenceError(f"{odd[0]} is not one Gaussian mechanism; fit with order='full' or 'permuted'.")
+        raise InferenceError(
+            f"{odd[0]} is not one Gaussian mechanism, whose curve this draws; fit with order='full' or 'permuted'."
+        )
     if labels is not None and (isinstance(labels, str) or len(labels) != len(given)):
         count = 1 if isinstance(labels, str) else len(labels)
         raise OptionError(f"{count} labels for {len(given)} guarantees; give a list of one each.")

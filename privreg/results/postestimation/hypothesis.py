@@ -49,7 +49,8 @@ class Known(NamedTuple):
             if values[0] > len(scale) * np.finfo(float).eps * values[-1]:
                 return np.asarray((vectors / values) @ vectors.T / np.outer(scale, scale))
         raise InferenceError(
-            f"{what}() needs a positive definite covariance; fit with a larger budget, or choose method=."
+            f"{what}() needs a covariance under which every combination of coefficients has a variance, and this one "
+            "has not; fit with more people, a larger budget or fewer terms, or choose another method=."
         )
 
     def errors(self, gradient: Array) -> Array:
@@ -219,7 +220,8 @@ def _read(fit: ResultData, restrictions: Any) -> tuple[Array, Array, tuple[str, 
             raise _unreadable(fit, restrictions, str(e).partition("\n")[0]) from None
         what = f"of shape {restrictions.shape} " if isinstance(restrictions, np.ndarray) else ""
         raise OptionError(
-            f"restrictions {what}don't fit {len(names)} coefficients: write '{names[-1]} = 0', or (array, values)."
+            f"restrictions {what}don't fit {len(names)} coefficients: give a string such as '{names[-1]} = 0', numbers "
+            f"by name, a NumPy array of shape (q, {len(names)}), or (array, values)."
         ) from None
     if not (np.isfinite(matrix).all() and np.isfinite(values).all()):
         raise OptionError("restrictions hold a NaN or infinite number; all must be finite.")
@@ -278,7 +280,9 @@ def wald_test(known: Known, restrictions: Any, about: str = "") -> WaldTest:
     try:
         statistic = float(gap @ np.linalg.solve(matrix @ known.cov @ matrix.T, gap))
     except np.linalg.LinAlgError:
-        raise InferenceError(f"the covariance of the {q} restrictions is singular; test fewer at once.") from None
+        raise InferenceError(
+            f"the covariance of the {q} restrictions is singular; test fewer at once, or rescale their coefficients."
+        ) from None
     p, f, df = pivot.along(matrix).joint_sf(statistic, q), math.nan, math.nan  # of a distribution that is no F
     if isinstance(pivot, Normal):
         f, df = statistic / q, math.inf

@@ -247,7 +247,9 @@ def smooth(self: Any, term: str | None = None, *, method: str | None = None) -> 
     rows = pd.DataFrame(public_row(fit) | {column: x})
     basis = fit.design.encode_new(rows)[0][:, at]
     if not np.isfinite(basis).all():
-        raise OptionError(f"{chosen.name} is not finite everywhere between {low:g} and {high:g}, bounds of {column}.")
+        raise OptionError(
+            f"{chosen.name} is not finite everywhere between {low:g} and {high:g}, the bounds of {column}."
+        )
     bends = np.diff(basis, 2, axis=0) * (_GRID - 1.0) ** 1.5  # of a covariate over (0, 1)
     penalty, precision = np.zeros_like(known.cov), known.precision("smooth")
     penalty[np.ix_(at, at)] = bends.T @ bends

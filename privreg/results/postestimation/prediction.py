@@ -26,7 +26,10 @@ def predicted(self: Any, exog: Any, which: str) -> pd.Series | pd.DataFrame:
     fit, family = self._fit, self._fit.family
     classed = family.scoring.classed or (family.response == "binary" and family.link in {"logit", "margin"})
     if not classed and isinstance(which, str) and which == "class":  # an NA would not compare
-        raise OptionError(f"which='class' needs a family of classes, not {family!r}; choose 'mean', 'linear'.")
+        raise OptionError(
+            f"which='class' needs a family of classes, such as Logistic(), Multinomial() or Hinge(), and this is "
+            f"{family!r}; choose one of 'mean', 'linear'."
+        )
     which = choose("which", which, ("mean", "linear", *["class"] * classed))
     x, offset, index = self._exog(exog, "predict")
     if fit.cuts:

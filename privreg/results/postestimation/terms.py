@@ -163,11 +163,17 @@ def t_test_pairwise(
     called = {**{f"C({c})": c for c in factors}, **{t.name: t.reads[0] for t in fit.design.terms if t.levels}}
     named = as_named(term_name, (*called, *factors)) if isinstance(term_name, str) else None
     if not factors:
-        raise OptionError("this model has no factor whose levels could be compared; declare one by levels=.")
+        raise OptionError(
+            "this model has no factor whose levels could be compared; declare one by levels= and name it in a formula. "
+            "get_prediction(new) has means at values of numbers."
+        )
     if term_name is None and len(factors) > 1:
         raise OptionError(f"this model has several factors; name one of {', '.join(map(repr, factors))}.")
     if named in read and named not in factors:
-        raise OptionError(f"{named!r} is a number, which t_test() tests. Factors are {', '.join(map(repr, factors))}.")
+        raise OptionError(
+            f"{named!r} is a number and has no levels; t_test({named!r}) tests its slope, and get_prediction(new) has "
+            f"means at values of it, of a public row for each. Factors are {', '.join(map(repr, factors))}."
+        )
     column = factors[0] if term_name is None else called.get(named or "", named or "")
     if column not in factors:
         choose("the factor", term_name, factors)

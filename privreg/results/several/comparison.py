@@ -48,7 +48,8 @@ def compare(
     for i, r in enumerate(results, 1):
         if not isinstance(r, PrivateResults):
             raise OptionError(
-                f"item {i} is of type {type(r).__name__}, not results; compare what fit() returns (or see summary_col)."
+                f"item {i} is of type {type(r).__name__}, not results; compare what fit() returns. Beside results of "
+                "other libraries statsmodels.iolib.summary2.summary_col shows it."
             )
         if exponentiate:
             check_ratios(r.family, r._fit.design.endog_name)
@@ -232,7 +233,7 @@ def anova(
         if not isinstance(r, PrivateResults) and not (r is None and r is large):
             listed = "; give the results one by one, not in a list" if isinstance(r, list | tuple) else ""
             raise OptionError(
-                f"anova() takes what fit() returns, as anova(small, large); got {type(r).__name__}{listed}."
+                f"anova() takes what fit() returns, such as anova(small, large); got {type(r).__name__}{listed}."
             )
     if large is None:
         return small.anova(method=method)

@@ -99,7 +99,10 @@ def gathered(results: Any, names: Sequence[str] | None, terms: Any, caller: str,
             f"{within(compose(mus.values()), 4)}-GDP."
         )
         if again := [name for name, r in named if r.privacy.release.number > 1]:
-            notes.append(f"{', '.join(again)}: not the first fit of its data: shared people make errors too small.")
+            notes.append(
+                f"{', '.join(again)}: not the first fit of its data. Fits that share people are pooled with standard "
+                "errors that are too small."
+            )
     else:
         some = "at least one of these results was fitted with mu=None" if mus else "none of these results is"
         notes.append(f"NOT PRIVATE: {some}.")
@@ -114,7 +117,10 @@ def _table(r: Any, name: str, caller: str) -> pd.DataFrame:
         terms = r.params.index if isinstance(r.params, pd.Series) else r.model.exog_names
         return pd.DataFrame(columns, index=pd.Index([str(term) for term in terms], name="term"))
     if not isinstance(r, Results) or not hasattr(r._fit, "design"):  # means have none
-        raise OptionError(f"{name} is of type {type(r).__name__}, not results; {caller}() takes what fit() returns.")
+        raise OptionError(
+            f"{name} is of type {type(r).__name__}, not results; {caller}() takes what fit() returns, or what has "
+            "params, bse and conf_int(), as statsmodels' results to public data have."
+        )
     table: pd.DataFrame = r._fit.flat(r._table()).set_index("term")
     if silos := _silos(r):
         half = _NORMAL / math.sqrt(silos)
@@ -136,9 +142,15 @@ def _refuse(named: Sequence[tuple[str, Any]], fits: int, wanted: Sequence[str], 
     """
     silos = [dict(r._fit.title) | {"Budget": r.privacy.budget} for _, r in named if _silos(r)]
     if silos and caller != "meta_analysis":
-        raise InferenceError(f"{caller}() needs standard errors, which federated fits don't have; fit each silo alone.")
+        raise InferenceError(
+            f"{caller}() needs standard errors, which federated fits don't have. Fit each silo's rows by themselves, "
+            "with PrivateOnlineRegression or privreg.central, and give these results."
+        )
     if silos and len(silos) < fits:
-        raise InferenceError("nothing tells the weight of federated fits beside others; pool federated fits alone.")
+        raise InferenceError(
+            "federated fits have no standard errors, so that nothing tells their weight beside fits that have; pool "
+            "federated fits alone, whose spread tells their error."
+        )
     options = ("Rounds", "Local steps", "Update clip", "Family", "Budget")
     facts = {f"options {what.lower()}": [one[what] for one in silos] for what in options if silos}
     fitted = [r._fit for _, r in named]
@@ -147,11 +159,16 @@ def _refuse(named: Sequence[tuple[str, Any]], fits: int, wanted: Sequence[str], 
     for what, values in facts.items():
         if len(set(values)) > 1:
             found = ", ".join(f"{value} in {name}" for (name, _), value in zip(named, values, strict=True) if value)
-            raise OptionError(f"{caller}() takes fits of one model, and {what} differ: {found}; give the same.")
+            raise OptionError(
+                f"{caller}() takes fits of one model to different people, with the same options, and their {what} "
+                f"differ: {found}; give all fits the same."
+            )
     for i, (name, r) in enumerate(named):
         for other, s in named[:i]:
             if r._fit.origin == s._fit.origin or np.array_equal(r._fit.params, s._fit.params):
-                raise OptionError(f"{other} and {name} are of one fit; {caller}() takes fits to different people.")
+                raise OptionError(
+                    f"{other} and {name} are results of one fit; {caller}() takes fits to different people, each once."
+                )
     for column, by in references(named).items():
         for fit in fitted:
             over = [{*term.reads} for term in fit.design.terms if column in term.reads]

@@ -137,7 +137,7 @@ def test_private_fits_are_pooled_at_no_cost(private) -> None:
         (lambda p: pr.meta_analysis(p[:1]), "at least 2 results"),
         (lambda p: pr.shrink(p[:2]), "at least 3 results"),
         (lambda p: pr.meta_analysis([*p, "x"]), "not results"),
-        (lambda p: pr.meta_analysis([*p, p[0]]), "are of one fit"),
+        (lambda p: pr.meta_analysis([*p, p[0]]), "results of one fit"),
         (lambda p: pr.meta_analysis(p, names=["a", "a", "b"]), "different names"),
         (lambda p: pr.meta_analysis(p, names=5), "different names"),
         (lambda p: pr.meta_analysis(p, names="abc"), "different names"),
@@ -170,7 +170,7 @@ def test_estimates_without_errors_are_refused_with_what_to_do(private) -> None:
     silos = federated().fit(seed=1, progress=False)
     with pytest.raises(InferenceError, match="pool federated fits alone"):
         pr.meta_analysis([silos, *private])
-    with pytest.raises(InferenceError, match="fit each silo alone"):
+    with pytest.raises(InferenceError, match="Fit each silo's rows by themselves"):
         pr.shrink([silos, *private])
 
 
