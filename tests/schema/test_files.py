@@ -136,7 +136,7 @@ WRONG = {
     "correlation": ("moments: {a: [0, 1]}\ncorrelations: {a: 1}", r"must be a list of \[column, column, correlation\]"),
     "correlation of one": ("correlations: [[a, 0.5]]", "must be a list of"),
     "correlation twice": ("correlations: [[a, b, 0.5], [b, a, 0.5]]", "has 'b' and 'a' twice"),
-    "correlation of nothing": ("correlations: [[a, b, 0.5]]", "is of 'a', which has no moments"),
+    "correlation of nothing": ("correlations: [[a, b, 0.5]]", "correlation of 'a', which has no moments"),
 }
 
 
