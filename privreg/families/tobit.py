@@ -122,9 +122,9 @@ class TobitScore(Scoring):
     def refuse(self, family: Family, limits: tuple[float, float], name: str) -> None:
         if any(v is not None and v != end for v, end in zip((family.low, family.high), limits, strict=True)):
             low, high = (end if v is None else v for v, end in zip((family.low, family.high), limits, strict=True))
+            fix = f"give bounds={{{name!r}: ({low:g}, {high:g})}}" if low < high else "give limits within the bounds"
             raise SchemaError(
-                f"{name!r} goes from {limits[0]:g} to {limits[1]:g}, but {family!r} has other limits; give "
-                f"bounds={{{name!r}: ({low:g}, {high:g})}}."
+                f"{name!r} goes from {limits[0]:g} to {limits[1]:g}, but {family!r} has other limits; {fix}."
             )
 
 

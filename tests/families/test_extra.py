@@ -154,6 +154,7 @@ def test_responses_beyond_limits_and_whole_numbers_are_what_they_are_within(trus
         (pr.Tobit(0), None),
         (pr.Tobit(0), (-1, 4)),
         (pr.Tobit(0, 3), (0, 4)),
+        (pr.Tobit(5), (0, 4)),
         (pr.Tobit(0), (3, 1)),
         (pr.NegativeBinomial(4), (0, 5)),
         (pr.NegativeBinomial(4), (1, 4)),
@@ -161,8 +162,9 @@ def test_responses_beyond_limits_and_whole_numbers_are_what_they_are_within(trus
 )
 def test_bounds_that_do_not_suit_limits_are_refused_with_those_that_do(trust, family, ends):
     data = pd.DataFrame({"x": np.linspace(-1, 1, 400), "y": np.tile([0.0, 1.0, 2.0, 3.0], 100)})
-    with pytest.raises(SchemaError, match="bounds"):
+    with pytest.raises(SchemaError, match="bounds") as found:
         estimated(trust, data, family, ends)
+    assert "(5, 4)" not in str(found.value)  # bounds that are none
 
 
 def test_local_reports_and_the_shell_refuse_them_by_name(tmp_path, capsys):

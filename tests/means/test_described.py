@@ -157,3 +157,13 @@ def test_a_file_whose_terms_have_too_many_pairs_of_levels_is_damaged(levels, tmp
     write_archive(tmp_path / "means.privreg", "means", document, arrays)
     with pytest.raises(SavedFileError, match="damaged"):
         pr.load(tmp_path / "means.privreg")
+
+
+@pytest.mark.filterwarnings("ignore::privreg.errors.ReliabilityWarning")
+def test_a_histogram_of_nobody_has_no_quantiles():
+    data = pd.DataFrame({"a": np.linspace(0.0, 1.0, 300)})
+    how = {"mu": 0.004, "trust": "central", "bounds": {"a": (0, 1)}, "progress": False}
+    made = (pr.means.estimate(data, "cut(a, 5) ~ 1", missing="noise", seed=seed, **how) for seed in range(60))
+    found = next(h for res in made if np.isnan((h := res.histogram()).shares).any())
+    assert found.quantile([0.2, 0.5]).isna().all(axis=None)
+    assert "Median nan" in str(found)

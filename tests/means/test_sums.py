@@ -1,5 +1,7 @@
 """Factors: sums of their reports are drawn at once, with the distribution of sums of single ones."""
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -180,3 +182,22 @@ def test_errors_are_those_that_are_stated(budget):
         res = one.results()
         squares += ((res.params.to_numpy() - law) / res.bse.to_numpy()) ** 2
     assert ((squares > chi2.ppf(5e-7, reps)) & (squares < chi2.ppf(1.0 - 5e-7, reps))).all()
+
+
+def test_threads_draw_other_noise_and_lose_nobody(monkeypatch):
+    drawn, made, interval = [], device.reports, sys.getswitchinterval()
+
+    def kept(plan, values, normals):
+        drawn.append(normals[:, 0].copy())
+        return made(plan, values, normals)
+
+    monkeypatch.setattr(device, "reports", kept)
+    stream = pr.means.PrivateMeans.from_formula("x ~ 1", None, mu=1, bounds={"x": (0, 1)}).start()
+    batches = [pd.DataFrame({"x": np.random.default_rng(k).uniform(size=400)}) for k in range(100)]
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(stream.update, batches))
+    finally:
+        sys.setswitchinterval(interval)
+    assert len(np.unique(np.concatenate(drawn))) == stream.nobs == 40_000

@@ -484,3 +484,26 @@ def test_numbers_of_people_are_not_shown_below_0_and_curves_say_what_all_release
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("time", "survival")
     written = " ".join(text.get_text() for text in ax.figure.findobj(Text))
     assert "in all 2 releases" in " ".join(written.split())
+
+
+@pytest.mark.filterwarnings("ignore::privreg.errors.ReliabilityWarning")
+@pytest.mark.parametrize("mu", [None, 1])
+@pytest.mark.parametrize(
+    ("trust", "missing"), [*((t, m) for t in TRUSTS for m in ("raise", "noise")), ("local", "drop")]
+)
+def test_who_enters_too_late_counts_for_nothing_whatever_becomes_of_missing_values(trust, missing, mu):
+    data = people(600).assign(start=0.0)
+    data.loc[[5, 7], "start"] = 99.0
+    how = {"mu": mu, "missing": missing, "trust": trust, "seed": 1}
+    found = curves(data, formula := f"Surv(start, time, event, {CUTS}) ~ C(arm)", **how)
+    if mu is None:
+        alone = curves(data.drop(index=[5, 7]), formula, **how)
+        np.testing.assert_allclose(found.frame()["survival"], alone.frame()["survival"], rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::privreg.errors.ReliabilityWarning")
+def test_where_noise_leaves_nobody_nothing_is_tested():
+    found = next(c for seed in range(60) if np.isnan((c := curves(people(300), mu=0.004, seed=seed)).shares).all())
+    test = found.test()
+    assert np.isnan([test.statistic, test.pvalue]).all()
+    assert "p-value nan" in test.words

@@ -216,6 +216,22 @@ def test_clusters_have_sums_of_their_own_in_the_last_round_alone() -> None:
     assert "20 random groups" in str(res.summary())
 
 
+@pytest.mark.filterwarnings("ignore::privreg.errors.ReliabilityWarning")
+@pytest.mark.parametrize("family", [pr.Quantile(0.9), pr.Huber(), pr.Logistic()])
+def test_few_rows_and_many_measures_leave_main_rounds_a_budget(family: pr.families.Family) -> None:
+    """Early rounds at their largest cost 80% of what measures leave, not of the whole budget."""
+    n, rng = least(3, 1.0), np.random.default_rng(1)
+    data = pd.DataFrame(rng.uniform(-1, 1, (n, 2)) ** 3, columns=["a", "b"])
+    y = data.sum(axis=1) + 0.3 * rng.standard_t(2, n)
+    data = data.assign(y=y > 0 if family.kind == "binary" else y.clip(-20, 20))
+    bounds = {"a": (-1, 1), "b": (-1, 1)} | ({} if family.kind == "binary" else {"y": (-20, 20)})
+    for seed in range(3):
+        fitted = pr.PrivateOnlineRegression.from_formula(
+            "y ~ a + b", data, family=family, bounds=bounds, trust="central", mu=1
+        ).fit(measures=0.49, seed=seed, progress=False)
+        assert fitted.rounds["role"].iloc[-2:].tolist() == ["main", "measures"]
+
+
 def test_measures_cost_a_share_of_the_budget() -> None:
     res = model(None, "b ~ x + g", family="logistic").fit(measures=0.1, seed=5)
     assert res.rounds["role"].iloc[-1] == "measures"

@@ -308,6 +308,8 @@ def test_the_statement_tells_against_whom_people_are_protected(fitted: pr.Privat
 WRONG: dict[str, tuple[object, dict[str, object], type[PrivregError], str]] = {
     "one table": (rows(), {}, DataError, "a mapping of silos' names"),
     "a list": ([rows()], {}, DataError, "a mapping of silos' names"),
+    "one table twice": ({"west": (one := rows()), "south": one}, {}, DataError, "'west' and 'south' are the same"),
+    "one file twice": ({"north": "a.csv", "south": "a.csv"}, {}, DataError, "'north' and 'south' are the same"),
     "no silo": ({}, {}, DataError, "a mapping of silos' names"),
     "no data": (3, {}, DataError, "a mapping of silos' names"),
     "a number for a name": ({1: rows()}, {}, DataError, "a mapping of silos' names"),

@@ -74,7 +74,7 @@ def share(plan: Plan, progress: Progress) -> float:
         case _:
             rest = 1.0 - progress.spent - plan.measured / plan.rows
             return rest if progress.last else rest / (2.0 if plan.mu < MOST_MU else STEPS)
-    return min(max(asked, CHEAP), LARGEST[role])
+    return min(max(asked, CHEAP), LARGEST[role] * (1.0 - plan.measured / plan.rows))
 
 
 def slope_edge(plan: Plan, progress: Progress, square: float) -> float:
@@ -134,12 +134,8 @@ def borne(plan: Plan, progress: Progress, second: Array, people: int, last: int)
     most = min(SHARP / slope_edge(plan._replace(rows=last), progress, 1.0), _box(plan, progress.state.rows))
     most, least = max(most, plan.reach**2), bearable(plan, progress)[1] / 2.0
     tried = np.geomspace(max(min(least, most), plan.reach**2), most, 40)
-    noise = (
-        plan.delta2
-        * plan.noise.adders
-        * tried
-        / (plan.rules.shares[0] * plan.mu**2 * slope_and_square(plan, progress)[1])
-    )
+    score = slope_and_square(plan, progress)[1]
+    noise = plan.delta2 * plan.noise.adders * tried / (plan.rules.shares[0] * plan.mu**2 * score)
     bias = last * (MOVED * missed(plan, second, progress.state.rows, tried).max(axis=1)) ** 2
     square = float(tried[(noise / last + bias).argmin()])
     return math.sqrt(max(min(square, 4.0 * bearable(plan._replace(rows=people), progress)[1]), plan.reach**2))

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import combinations
 from keyword import iskeyword
 from pathlib import Path
 from typing import Any, Final
@@ -141,6 +142,11 @@ class Silos:
                 "{'north': people, 'south': 'south.parquet'}."
             )
         self.parts = dict(data)
+        for (one, part), (other, again) in combinations(self.parts.items(), 2):
+            if part is again or (isinstance(part, str | os.PathLike) and part == again):
+                raise DataError(
+                    f"silos {one!r} and {other!r} are the same data; a person is in one silo: give each once."
+                )
         if isinstance(datasets, Mapping) and set(datasets) - set(self.parts):
             raise OptionError("dataset= has names of people by silo, and one that is no silo of the data.")
         self.datasets = datasets if isinstance(datasets, Mapping) else dict.fromkeys(self.parts, datasets)

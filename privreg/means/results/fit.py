@@ -130,7 +130,7 @@ class ChiSquareTest(View):
     @property
     def words(self) -> str:
         """The test in one line."""
-        p = f"{self.pvalue:.3f}" if self.pvalue >= 0.0005 else "< 0.001"
+        p = "< 0.001" if self.pvalue < 0.0005 else f"{self.pvalue:.3f}"  # which nan isn't
         return f"chi-square {self.statistic:.4g} with {self.df} degrees of freedom, p-value {p}"
 
     def _layout(self) -> list[Part]:

@@ -156,7 +156,9 @@ class Histogram(Shares):
         if not asked or len(asked) < len(given):
             raise OptionError(f"q={shown(q)} must be one or more numbers in (0, 1), such as 0.5 or [0.25, 0.75].")
         found = Moved(lambda p: np.cumsum(p, axis=-1), self.estimates, self.cov)
-        below = found.values
+        below, quantiles = found.values, pd.Index(asked, name="q")
+        if not np.isfinite(below).all():  # noise left nobody who has a share
+            return Frame(dict.fromkeys(("estimate", "conf_low", "conf_high"), math.nan), index=quantiles)
         low, high = (limit[:-1] for limit in limits(below, found.errors, alpha).values())
         at = np.append(np.linspace(self.edges[:-1], self.edges[1:], 65, axis=1)[:, :-1].ravel(), self.edges[-1])
 
@@ -171,7 +173,7 @@ class Histogram(Shares):
         columns = {"estimate": reached(isotonic_regression(np.clip(below[:-1], 0.0, 1.0)).x, "left")}
         columns["conf_low"] = reached(np.maximum.accumulate(high), "left")
         columns["conf_high"] = reached(np.minimum.accumulate(low[::-1])[::-1], "right")
-        return Frame(columns, index=pd.Index(asked, name="q"))
+        return Frame(columns, index=quantiles)
 
     def plot(self, *, alpha: float = 0.05, title: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw the density with intervals of each class."""

@@ -241,6 +241,8 @@ class SurvivalCurves(Shares):
         sampled = (np.diag(share @ each) - (share * each) @ share.T) / self.people
         u, df = found.values[:-1], len(self.term.groups) - 1
         statistic = float(u @ np.linalg.pinv((sampled + found.cov)[:-1, :-1], hermitian=True) @ u)
+        if np.isnan(self.shares).all():  # no person is known to be at risk: there is nothing to test
+            statistic = math.nan
         counts = {"observed": events.sum(axis=-1), "expected": np.nansum(expected, axis=-1)}
         index = pd.Index(self.term.groups, name=self.term.group)
         table = Frame({name: self.people * v for name, v in counts.items()}, index=index)
