@@ -100,11 +100,7 @@ def make_results(plan: Plan, state: State, statement: PrivacyStatement) -> Feder
 
     A note says if the model moved in the second half of the rounds by more than noise explains, from reports alone.
     """
-    models, unusable, m = np.array(state.path), Unusable(0.0, 0.0), plan.mechanism
-    if plan.kappa:
-        variance = float(plan.shares @ plan.shares * m.moments(np.zeros(m.size))[1][-1])
-        part = 0.5 - state.usable / (plan.rounds * plan.kappa)
-        unusable = Unusable(part, math.sqrt(variance / plan.rounds) / plan.kappa)
+    models, unusable, m = np.array(state.path), _unusable(plan, state), plan.mechanism
     found = list(
         unusable.noted(
             f"{unusable} of a silo's records could not be used, on average, by the reports, and were left out"
@@ -138,6 +134,14 @@ def make_results(plan: Plan, state: State, statement: PrivacyStatement) -> Feder
             statement=replace(statement, notes=(*found, *statement.notes)), baseline=spec.baseline,
         )
     )  # fmt: skip
+
+
+def _unusable(plan: Plan, state: State) -> Unusable:
+    """Share of a silo's records that could not be used, on average over silos, by the reports of all rounds."""
+    if not plan.kappa:
+        return Unusable(0.0, 0.0)
+    variance = float(plan.shares @ plan.shares * plan.mechanism.moments(np.zeros(plan.mechanism.size))[1][-1])
+    return Unusable(0.5 - state.usable / (plan.rounds * plan.kappa), math.sqrt(variance / plan.rounds) / plan.kappa)
 
 
 PROTECTS = (
