@@ -127,8 +127,9 @@ def bend(rounds: Rounds, curved: Curvature, alone: Array) -> Bend:
         one, tilt = np.linalg.inv(last.rows)[0], None
         if plan.rules.link == "log":
             tilt = partial(tilted, one)
-        elif plan.cuts.size:
-            tilt = partial(leaning, (np.linalg.pinv(plan.cuts + np.eye(d)[0]).T @ np.linalg.inv(last.rows)).T)
+        elif plan.rules.link == "logit":
+            forms = np.linalg.pinv(plan.cuts + np.eye(d)[0]) if plan.cuts.size else np.eye(d)[:, :1]
+            tilt = partial(leaning, np.linalg.inv(last.rows).T @ forms)
         added, unsure = secants(slopes, noise, places, alike, parts, last, c, curved.mean, curved.pooled, tilt)
         if plan.rules.link != "log":
             return Bend(added, lambda theta, _: unsure(theta))
@@ -234,24 +235,34 @@ def tilted(one: Array, slope: Array, _: Array, move: Array) -> tuple[Array, Arra
 
 
 def leaning(forms: Array, slope: Array, place: Array, move: Array) -> tuple[Array, Array]:
-    """Mean of a slope Σ_k E π_k (1 − π_k) z_k z_k' of cut points on the way from `place` along `move`, and at the end.
+    """Mean of a slope Σ_k E π_k (1 − π_k) z_k z_k' of logits on the way from `place` along `move`, and at its end.
 
-    Each part turns as its weight does: see "Levels in order" in docs/sums.md. Column k of `forms`, shape (d, K − 1), is
-    1 of rows at cut point k and 0 of others.
+    Rows by these weights are taken as normal, with the moments that the slope says: see "Levels in order" in
+    docs/sums.md. Column k of `forms`, shape (d, K), is 1 of rows of logit k and 0 of others.
     """
-    levels, k = np.einsum("dk,de,ek->k", forms, slope, forms), forms.shape[1]
+    levels = np.einsum("dk,de,ek->k", forms, slope, forms)
     means = (slope @ forms / levels).T
     about = (slope - (means.T * levels) @ means) / levels.sum()
-    # tanh(η/2) = 2 π − 1 at a cut point's mean row
-    start = np.arctanh(np.sign(means @ place) * np.sqrt(1.0 - np.clip(4.0 * k * levels, 1e-9, 1.0)))
-    along, wide, out = means @ move, about @ move, []
+    # predictors before and along the way, and what goes with them, by independent u
+    values, vectors = np.linalg.eigh(np.stack([place, move]) @ about @ np.stack([place, move]).T)
+    root, (u, chance) = vectors * np.sqrt(np.maximum(values, 0.0)), _normal_pairs()
+    by = about @ np.stack([place, move]).T @ vectors / np.sqrt(np.maximum(values, 1e-12))
+    eta, way = np.moveaxis((u @ root.T)[:, None, :] + np.stack([means @ place, means @ move], axis=1), -1, 0)
+    z, out = means[:, None, :] + u @ by.T, []
     for part in (0.0, 0.5, 1.0):
-        lean = -np.tanh(start + 0.5 * part * along)
-        there = start + 0.5 * part * (along + 0.5 * part * lean * float(move @ wide))
-        sizes = levels * (np.cosh(start) / np.cosh(there)) ** 2
-        at = means + part * lean[:, None] * wide
-        out.append((at.T * sizes) @ at + sizes.sum() * about)
+        there = eta + part * way  # π(1 − π) is 1/(e^½η + e^−½η)²
+        ratios = np.exp(2.0 * (np.logaddexp(0.5 * eta, -0.5 * eta) - np.logaddexp(0.5 * there, -0.5 * there)))
+        sizes = levels[:, None] * chance * ratios.T
+        out.append(np.einsum("kn,knd,kne->de", sizes, z, z) + sizes.sum() * (about - by @ by.T))
     return (out[0] + 4.0 * out[1] + out[2]) / 6.0, out[2]  # Simpson's rule
+
+
+@cache
+def _normal_pairs() -> tuple[Array, Array]:
+    """Pairs of independent normal numbers, shape (225, 2), and their weights, for Gauss–Hermite integrals."""
+    points, weights = np.polynomial.hermite_e.hermegauss(15)
+    pairs = np.stack(np.meshgrid(points, points), axis=-1).reshape(-1, 2)
+    return pairs, np.outer(weights, weights).ravel() / weights.sum() ** 2
 
 
 def clipped(rules: Rules, moves: Array, weights: Array, curvature: Array, points: Array, one: Array) -> Array:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 import privreg as pr
 from privreg.collector.aggregate.common import leaning, secants, tilted
@@ -103,6 +104,53 @@ def test_slopes_of_cut_points_change_as_their_shares_do(move: list[float]) -> No
     assert np.abs((at - end) / size).max() < 0.07
     assert np.abs((slope - end) / size).max() > 0.1
     np.testing.assert_allclose(way @ move, after - before, atol=0.02 * np.abs(after - before).max())
+
+
+@pytest.mark.parametrize("factor", [0.7, 1.4])
+def test_a_slope_of_logits_follows_wide_predictors(factor: float) -> None:
+    """Of predictors with an sd of 2, half normal and half two points, on the way to 0.7 or 1.4 times them."""
+    rng = np.random.default_rng(4)
+    rows = np.column_stack([np.ones(40_000), rng.normal(size=40_000), rng.choice([-0.6, 1.4], 40_000)])
+    place = np.array([-1.0, 1.6, -1.3])
+
+    def there(theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        share = 1.0 / (1.0 + np.exp(-rows @ theta))
+        return share @ rows / len(rows), (rows.T * (share * (1.0 - share))) @ rows / len(rows)
+
+    (before, slope), (after, end) = there(place), there(factor * place)
+    way, at = leaning(np.eye(3)[:, :1], slope, place, (factor - 1.0) * place)
+    size = np.sqrt(np.outer(np.diag(end), np.diag(end)))
+    assert np.abs((at - end) / size).max() < 0.1
+    assert np.abs((slope - end) / size).max() > 0.25
+    np.testing.assert_allclose(way @ place * (factor - 1.0), after - before, atol=0.04 * np.abs(after - before).max())
+
+
+@pytest.mark.parametrize("cuts", [[2.3], [2.3, 5.3]])
+def test_wide_predictors_do_not_shrink_coefficients(cuts: list[float]) -> None:
+    """Of 20,000 people with two collectors whose predictors have an sd of 2, so that early states are too near to 0.
+
+    By slopes that hardly change along a step logits and ordered logits were 2% too small, 0.6 and 0.9 standard errors.
+    """
+    rng = np.random.default_rng(9)
+    x, z = rng.uniform(-1.0, 1.0, 20_000), np.clip(rng.normal(0.0, 0.6, 20_000), -2.0, 2.0)
+    score = 2.8 * x - 1.8 * z + rng.logistic(size=20_000)
+    data = pd.DataFrame({"x": x, "z": z, "y": sum((score > cut).astype(int) for cut in cuts)})
+    if len(cuts) == 1:
+        family, made = pr.Logistic(), sm.Logit(data["y"], sm.add_constant(data[["x", "z"]]))
+    else:
+        family, made = pr.Ordered(), OrderedModel(data["y"], data[["x", "z"]], distr="logit")
+    plain = made.fit(disp=0).params[["x", "z"]].to_numpy()
+    model = pr.PrivateOnlineRegression.from_formula(
+        "y ~ x + z",
+        data,
+        family=family,
+        mu=1,
+        trust="two_collectors",
+        bounds={"x": (-1, 1), "z": (-2, 2)},
+        levels={"y": list(range(len(cuts) + 1))},
+    )
+    off = np.array([model.fit(seed=k, progress=False).params[["x", "z"]].to_numpy() - plain for k in range(24)])
+    assert (np.abs(off.mean(axis=0)) < 3.3 * off.std(axis=0, ddof=1) / np.sqrt(24)).all()
 
 
 @pytest.mark.parametrize("family", [pr.Poisson(y_max=10), pr.NegativeBinomial(10)])
