@@ -88,7 +88,7 @@ def check_ratios(family: Family, response: str) -> None:
     """
     if family.logs or (family.link == "identity" and _LOG.fullmatch(response)):
         return
-    what = "those of a separating hyperplane" if family.link == "margin" else "differences of the response itself"
+    what = "differences of the response itself" if family.link == "identity" else family.estimand.partition(";")[0]
     raise OptionError(
         "exponentiate=True is for odds ratios of Logistic(), Multinomial() and Ordered(), rate ratios of Poisson() and "
         "NegativeBinomial(), hazard ratios of Cloglog() and Surv(), "

@@ -54,7 +54,10 @@ def test_rows_give_reports_by_messages_alone():
         )
         assert messages.read_report(case["body"].encode(), plan, plan_hash).values == tuple(sent)
         seen.add((plan.family, ask.role))
-    assert {f for f, _ in seen} == set(study.FAMILIES) - set(SUMMED)
+    families = {f for f, _ in seen}
+    assert families == set(study.FAMILIES) - set(SUMMED), (
+        "add to SCORES of tests/studies.py; run python -m tests.conformance"
+    )
     assert {r for _, r in seen} == set(study.ROLES)
 
 

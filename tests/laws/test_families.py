@@ -1,21 +1,26 @@
 """A family is one file: nothing outside `privreg/families` asks which one it is."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
 import privreg as pr
+from privreg.errors import OptionError
 from privreg.families import FAMILIES
+from privreg.families.family import NEEDED, check_ratios
 from privreg.families.scores import SCORINGS, Scoring, scoring_of
 from privreg.protocol import codes
 
 ROOT = Path(__file__).parents[2]
-NAMES = {name for name, value in vars(codes).items() if name in {
-    "HUBER", "LOGISTIC", "BALANCED", "EXPECTILE", "QUANTILE", "POISSON", "HINGE", "SMOOTHED_HINGE", "SQUARED",
-    "MULTINOMIAL", "CUSTOM", "ROBUST_POISSON", "CLOGLOG", "ORDERED", "NEGATIVE_BINOMIAL", "TOBIT",
-    "TOBIT_LIKELIHOOD", "EXTRA", "COUNTS", "RESIDUALS", "SCALED",
-}}  # fmt: skip
+CODES = [
+    name
+    for file in (ROOT / "privreg/families").glob("*.py")
+    for name in re.findall(r"^    code = codes\.(\w+)$", file.read_text("utf-8"), re.M)
+]
+NAMES = {*CODES, "EXTRA", "COUNTS", "RESIDUALS", "SCALED"}
+"""Names of codes, of each class of scores one, and of sets of them."""
 CALLED = {*FAMILIES, *(make.__name__ for make in FAMILIES.values())} - {"gaussian", "poisson", "quantile"}
 """Names of families, but those that mechanisms, orders and statistics have, too."""
 COMPILED = "privreg/published/chain/kernels.py"  # the one compiled loop that switches on codes
@@ -94,17 +99,41 @@ def test_a_comparison_of_names_would_be_found(text):
     assert asked(text.replace("Huber", "other").replace("logistic", "another")) == []
 
 
+MADE = {name: make(20) if name in NEEDED else make() for name, make in FAMILIES.items()}
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["privreg/__init__.pyi", "privreg/options/parameters.toml", "docs/api.md", "docs/guides/models.md"],
+)
+def test_every_family_is_named_where_people_look(place):
+    text = (ROOT / place).read_text("utf-8")
+    text = text.partition("[local]\nfamily")[2].partition("\nmu =")[0] or text  # of options, this one
+    names = {make.__name__ for make in FAMILIES.values()}
+    assert sorted(name for name in names if not re.search(rf"\b{name}\b", text)) == [], f"name them in {place}"
+
+
+def test_families_that_have_ratios_are_named_to_those_that_have_none():
+    with pytest.raises(OptionError, match="exponentiate=True is for") as refused:
+        check_ratios(pr.Huber(), "y")
+    missing = [f.name for f in MADE.values() if f.logs and f"{f.name}()" not in str(refused.value)]
+    assert missing == [], "name them in the message of privreg.families.family.check_ratios"
+    for family in MADE.values():
+        if not family.logs and family.link != "identity":
+            with pytest.raises(OptionError, match=re.escape(family.estimand.partition(";")[0])):
+                check_ratios(family, "y")
+
+
 def test_every_code_has_one_score_which_says_what_it_estimates():
     assert sorted(SCORINGS) == list(range(len(SCORINGS)))
     for code, scoring in SCORINGS.items():
         assert scoring.code == code
         assert scoring.estimand
         assert vars(scoring) == {}, "what a score holds is in its shape"
-    made = {
-        (make(20) if name in {"poisson", "negative_binomial", "tobit"} else make()).code
-        for name, make in FAMILIES.items()
-    }
-    assert made == {code for code, scoring in SCORINGS.items() if not scoring.form} - {codes.CUSTOM}
+    assert sorted(getattr(codes, name) for name in CODES) == sorted(SCORINGS), "write code = codes.NAME"
+    assert {family.code for family in MADE.values()} == {
+        code for code, scoring in SCORINGS.items() if not scoring.form
+    } - {codes.CUSTOM}
 
 
 def test_a_score_that_is_not_known_has_none_of_the_properties():

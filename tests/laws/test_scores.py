@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
-from scipy.special import exp1, expit
+from scipy.special import exp1
 from scipy.stats import nbinom, poisson
 
 import privreg as pr
@@ -198,7 +198,7 @@ def test_scores_are_derivatives_of_losses_and_curvatures_of_scores(name):
             rise = (loss(kind, score, eta + h, y) - loss(kind, score, eta - h, y)) / (2 * h)
             np.testing.assert_allclose(scores.psi(score, eta, ys, kind.function), rise, atol=1e-9)
             checked += 1
-    assert checked or name in {"poisson", "robust poisson", "custom"}
+    assert checked or name in {"poisson", "robust poisson", "custom"}, f"write the loss of {name!r} in `loss`, above"
 
 
 # --- the model: mean zero, and the mean's slope ------------------------------------------------------------
@@ -209,11 +209,35 @@ def outcomes(name, eta):
     if name in {"poisson", "robust poisson"}:
         y = np.arange(0, 400, dtype=float)
         return y, poisson.pmf(y, math.exp(eta))
-    share = -math.expm1(-math.exp(eta)) if "cloglog" in name else expit(eta)
+    share = float(KINDS[name].family.inverse_link(np.array(eta)))
     return np.array([0.0, 1.0]), np.array([1 - share, share])
 
 
-@pytest.mark.parametrize("name", ["balanced", "logistic", "cloglog", "balanced cloglog", "poisson", "robust poisson"])
+CLASSED = [k for k in KINDS if KINDS[k].family.scoring.classed]
+
+
+@pytest.mark.parametrize("name", CLASSED)
+def test_all_that_is_said_of_a_probability_is_of_one_link(name):
+    """The link is of `LINKS`; mean, log-odds and their slopes are those of the family's class."""
+    family, eta = KINDS[name].family, np.linspace(-3.0, 1.5, 19)
+    share, slope = family.inverse_link(eta), family.inverse_link_derivative(eta)
+    scoring = scores.scoring_of(KINDS[name].shape.family)
+    rise = (family.inverse_link(eta + 1e-5) - family.inverse_link(eta - 1e-5)) / 2e-5
+    np.testing.assert_allclose(slope, rise, rtol=1e-8, err_msg="the second function of LINKS")
+    for found, right in zip(scoring.mean(KINDS[name].shape, eta), (share, slope), strict=True):
+        np.testing.assert_allclose(found, right, rtol=1e-12, err_msg="mean")
+    linked = np.array([scoring.linked(float(p)) for p in share]).T
+    np.testing.assert_allclose(linked, [eta, slope], rtol=1e-9, atol=1e-12, err_msg="linked, by default of the logit")
+    right = np.log(share / (1.0 - share))
+    np.testing.assert_allclose(scoring.log_odds(eta), right, rtol=1e-9, atol=1e-12, err_msg="log_odds, by default η")
+    sizes = {1.0: share, -1.0: 1.0 - share}
+    perfect = dict(scoring.perfect(eta))
+    assert sorted(perfect) == [-1.0, 1.0], "perfect, by default none"
+    for sign, found in perfect.items():
+        np.testing.assert_allclose(found, slope / sizes[sign], rtol=1e-9, err_msg="perfect")
+
+
+@pytest.mark.parametrize("name", [*CLASSED, "poisson", "robust poisson"])
 def test_scores_have_mean_zero_at_the_model(name):
     kind = KINDS[name]
     for eta in (-6.0, -1.3, -0.2, 0.4, 1.1, 2.2, 2.25, 2.35, 2.6, 2.9):

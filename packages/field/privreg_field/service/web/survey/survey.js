@@ -7,6 +7,7 @@
  */
 
 import { RefusedError, Session, read } from "../device/index.js";
+import { valueOf } from "../device/trees.js";
 import { guesses, picture } from "./picture.js";
 import { GERMAN } from "./german.js";
 import { ENGLISH } from "./texts.js";
@@ -194,12 +195,11 @@ function question(column, i, needed) {
   return { box, field: { column, input: inputs[0].input, flaw, text, value: () => column.levels[chosen()], raw, put } };
 }
 
-const CLASSES = new Set(["logistic", "balanced", "cloglog", "hinge", "smoothed_hinge"]);
-
 /** A column as it is asked for: a response of which all but 0 and 1 is missing has these for its choices.
  * @param {Session["plan"]} plan @param {Column} column @returns {Column} */
-function choices({ family, response: { tree: [what, , kept] } }, column) {
-  const two = CLASSES.has(family) && !column.levels.length && what === "where" && kept[0] === "col" && kept[1] === column.name;
+function choices({ columns, response: { tree } }, column) {
+  const of = (/** @type {number} */ v) => valueOf(tree, columns, new Map([[column.name, v]]));
+  const two = !column.levels.length && [0, 1].every((v) => of(v) === v) && [-1, 0.5, 2].every((v) => Number.isNaN(of(v)));
   return two ? { ...column, levels: ["0", "1"] } : column;
 }
 
