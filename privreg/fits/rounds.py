@@ -10,10 +10,9 @@ from privreg.audit import reports
 from privreg.base.arrays import Array
 from privreg.collector.estimation import coordinates, estimate, reference
 from privreg.collector.inference import methods
-from privreg.collector.inference.methods import METHODS, Estimate, between_groups
+from privreg.collector.inference.methods import METHODS, Estimate, Steps, between_groups
 from privreg.collector.inference.pivots import Normal, RandomScaling, StudentT
 from privreg.collector.inference.resampling import FIRST, Anytime, Bootstrap, batches
-from privreg.collector.inference.windows import Steps
 from privreg.collector.plan import Estimated, Plan, Progress
 from privreg.errors import InferenceError
 from privreg.families.family import score_rules

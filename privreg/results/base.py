@@ -8,13 +8,13 @@ import pandas as pd
 
 from privreg.base.arrays import Array
 from privreg.collector.inference.methods import METHODS, WIDE, Estimate
-from privreg.collector.inference.simultaneous import joint_critical
+from privreg.collector.inference.resampling import joint_critical
 from privreg.errors import InferenceError, NotPrivateError, choose, flag, interval_level, warn
 from privreg.options.unknown import MEASURES, unavailable
 from privreg.privacy.ledger import refuse_fitted
 from privreg.results.data import Frame
-from privreg.results.postestimation.hazards import of_intervals
 from privreg.results.postestimation.hypothesis import Known
+from privreg.results.postestimation.prediction import of_intervals
 from privreg.results.statement import PrivacyStatement
 from privreg.tables import View, diagnostics
 

@@ -14,8 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
-from privreg.collector.inference.methods import METHODS, Estimate
-from privreg.collector.inference.windows import Steps
+from privreg.collector.inference.methods import METHODS, Estimate, Steps
 from privreg.errors import InferenceError, NotPrivateError, OptionError, as_named, choose
 from privreg.families.family import Family
 from privreg.families.measures import Measure

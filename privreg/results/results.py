@@ -23,9 +23,8 @@ from privreg.results.base import Results
 from privreg.results.data import Frame, ModelNames, ResultData, band
 from privreg.results.plots.coefficients import plot_coef, plot_trajectory
 from privreg.results.postestimation import penalties, terms
-from privreg.results.postestimation.hazards import HazardPrediction, baseline
 from privreg.results.postestimation.hypothesis import ContrastTest, WaldTest, contrast_test, wald_test
-from privreg.results.postestimation.prediction import get_prediction, predicted
+from privreg.results.postestimation.prediction import HazardPrediction, baseline, get_prediction, predicted
 from privreg.results.summary import summary as one_screen
 from privreg.results.windows import windows as of_stream
 
@@ -108,7 +107,7 @@ class PrivateResults(Results):
         "lower" and "upper", all as in statsmodels' MNLogit. `cols` are the coefficients wanted ("level:term" of a
         multinomial fit), or terms; all by default. An `alpha` above 0.5 warns that it may be the level itself.
         `simultaneous` intervals hold all together; they are wider, by the distribution of the largest t-ratio (see
-        `privreg.collector.inference.simultaneous`).
+        `privreg.collector.inference.resampling`).
 
         Anytime intervals cover more than their level at one look; under published tuning all but random scaling cover
         less on short streams.

@@ -7,10 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privreg.base import archive
-from privreg.collector.inference.methods import METHODS, Estimate
+from privreg.collector.inference.methods import METHODS, Estimate, Steps
 from privreg.collector.inference.pivots import Normal, Pivot, RandomScaling, StudentT
 from privreg.collector.inference.resampling import Anytime, Bootstrap
-from privreg.collector.inference.windows import Steps
 from privreg.families.family import Family
 from privreg.families.measures import Measure
 from privreg.results.data import Equation, Later, ResultData, RoundHeld

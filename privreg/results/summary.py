@@ -13,7 +13,7 @@ import pandas as pd
 
 from privreg.collector.inference.methods import METHODS
 from privreg.collector.inference.pivots import RandomScaling
-from privreg.collector.inference.simultaneous import joint_critical
+from privreg.collector.inference.resampling import joint_critical
 from privreg.errors import OptionError, flag, whole
 from privreg.results.statement import HELD_ROWS, WHOLE_RECORD, PrivacyStatement
 from privreg.tables import Header, Lines, Notes, Pairs, Paragraph, Part, Table, View

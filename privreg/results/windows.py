@@ -1,22 +1,71 @@
-"""Windows of a stream, as a statistician is handed them: a table, a test of change, a figure."""
+"""Windows of a stream: estimates from the reports of some of the records, a test of change, a table, a figure."""
 
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import ndtri
+from scipy.special import chdtrc, ndtri
 
 from privreg.base.arrays import Array
-from privreg.collector.inference import windows as stream
-from privreg.collector.inference.windows import Windowed
+from privreg.collector.inference.methods import OF_CHAIN, Steps, of_chain
 from privreg.errors import InferenceError, OptionError, ReliabilityWarning, level, number, warn
 from privreg.results.data import Frame, ResultData
 from privreg.results.plots import style
 from privreg.results.plots.style import Axes
 from privreg.tables import MARK, Paragraph, Part, View, diagnostics, estimates_table, marked
+
+
+class Windowed(NamedTuple):
+    """Estimates of windows."""
+
+    begin: NDArray[np.int64]  # Records before the window; shape (w,)
+    end: NDArray[np.int64]  # Records up to its end; shape (w,)
+    estimate: Array  # shape (w, p)
+    cov: Array  # Joint covariance of all windows; shape (w, p, w, p)
+
+
+def windowed(steps: Steps, weights: Array) -> Windowed:
+    """Averages of runs by `weights`, shape (w, m), of which each window has one above 0."""
+    share = weights * steps.weight
+    share = share / share.sum(axis=1, keepdims=True)
+    squares = (share**2 / steps.weight) @ np.ones(len(steps.weight))
+    groups = share @ (steps.group[:, None] == np.arange(steps.unknown.shape[1]))
+    shared = np.einsum("wk,rkp->rwp", groups, steps.unknown)
+    cov = np.einsum("rwp,rvq->wpvq", shared, shared)
+    for w, square in enumerate(squares):
+        cov[w, :, w, :] += square * steps.each
+    inside = weights > 0.0
+    begin = [steps.begin[one].min() for one in inside]
+    end = [steps.ends[one].max() for one in inside]
+    return Windowed(np.rint(begin).astype(np.int64), np.rint(end).astype(np.int64), share @ steps.estimate, cov)
+
+
+def equal(steps: Steps, by: float) -> Array:
+    """Weights of windows of `by` records, shape (w, m): a run belongs to that in which its middle is."""
+    place = np.floor(0.5 * (steps.begin + steps.ends) / by)
+    return np.asarray(place == np.unique(place)[:, None], dtype=np.float64)
+
+
+def forgetting(steps: Steps, half: float) -> Array:
+    """Weights of one window that halve with every `half` records back, shape (1, m)."""
+    return np.asarray(0.5 ** ((steps.ends[-1] - 0.5 * (steps.begin + steps.ends)) / half))[None]
+
+
+def change(found: Windowed, cols: list[int]) -> tuple[float, int, float]:
+    """Test that the coefficients `cols` are the same in all windows: Wald's χ² of differences, its degrees, its p.
+    Raises InferenceError if there is one window only.
+    """
+    w, p = len(found.estimate), len(cols)
+    if w < 2:
+        raise InferenceError("a change takes two windows or more, and there is one; give a smaller by=, or wait.")
+    cov = found.cov[:, cols][..., cols].reshape(w * p, w * p)
+    turn = np.kron(np.diff(np.eye(w), axis=0), np.eye(p))
+    move = turn @ found.estimate[:, cols].reshape(-1)
+    chi2 = float(move @ np.linalg.solve(turn @ cov @ turn.T, move))
+    return chi2, (w - 1) * p, float(chdtrc((w - 1) * p, chi2))
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,9 +122,9 @@ class Windows(View):
             warn(self.unseen, ReliabilityWarning)
         if not self._reliable[chosen].all():
             diagnostics.caution(names, self.doubts, what="windows of")
-        rows = {names[j]: stream.change(self.found, [j]) for j in chosen}
+        rows = {names[j]: change(self.found, [j]) for j in chosen}
         if len(chosen) > 1:
-            rows["all"] = stream.change(self.found, chosen)
+            rows["all"] = change(self.found, chosen)
         return Frame(pd.DataFrame.from_dict(rows, orient="index", columns=["chi2", "df", "p_value"]))
 
     def plot(self, terms: Any = None, *, title: str | None = None, ax: Any = None) -> Axes | NDArray[Any]:
@@ -114,7 +163,7 @@ class Windows(View):
             for j, name in enumerate(self.fit.names)
         ]
         if len(rows) > 1:
-            chi2, df, p_value = stream.change(self.found, list(range(p)))
+            chi2, df, p_value = change(self.found, list(range(p)))
             said = f"chi2({df}) = {chi2:.2f}, p = {p_value:.3g}"
             out.append(Paragraph(f"All coefficients the same in all windows: {said}"))
         taken_back = [f"{MARK} {note}" for note in self.doubts]
@@ -147,10 +196,10 @@ def windows(self: Any, by: Any = None, *, forget: Any = None, alpha: float = 0.0
             "these results hold no estimates along the stream: windows are there once main rounds have begun, of "
             "records in the order in which they came, start() or fit(order='position'), for designs whose correlations "
             "are learned, without cluster=, with trust='local', and with "
-            f"tuning='published' beside inference={', '.join(map(repr, stream.OF_CHAIN[:-1]))} or "
-            f"{stream.OF_CHAIN[-1]!r}."
+            f"tuning='published' beside inference={', '.join(map(repr, OF_CHAIN[:-1]))} or "
+            f"{OF_CHAIN[-1]!r}."
         )
-    weights: Array = stream.equal(steps, size) if forget is None else stream.forgetting(steps, size)
-    used = None if fit.rounds else stream.of_chain(fit.estimates)
+    weights: Array = equal(steps, size) if forget is None else forgetting(steps, size)
+    used = None if fit.rounds else of_chain(fit.estimates)
     doubts = tuple(n for n in self._doubts(None if used is None else used.method) if n.code != "changing")
-    return Windows(fit, stream.windowed(steps, weights), level(alpha), doubts)
+    return Windows(fit, windowed(steps, weights), level(alpha), doubts)

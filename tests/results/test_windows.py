@@ -10,11 +10,10 @@ import pytest
 from scipy.stats import binom
 
 import privreg as pr
-from privreg.collector.inference import windows as numerics
-from privreg.collector.inference.methods import Estimate
+from privreg.collector.inference.methods import Estimate, Steps
 from privreg.collector.inference.pivots import Normal
-from privreg.collector.inference.windows import Steps
 from privreg.errors import InferenceError, OptionError, ReliabilityWarning
+from privreg.results import windows as numerics
 from privreg.results.windows import Windows
 from privreg.tables.diagnostics import doubt
 

@@ -10,7 +10,7 @@ from privreg.base.arrays import Array
 from privreg.collector.design import Batch
 from privreg.collector.estimation import combination, curvature, reference
 from privreg.collector.estimation.coordinates import reference_model
-from privreg.collector.inference.windows import Steps
+from privreg.collector.inference.methods import Steps
 from privreg.collector.plan import SAMPLED, Carried, Estimated, Part, Plan, Progress
 from privreg.families import measures
 from privreg.families.measures import Measure

@@ -4,19 +4,20 @@ All people of a cluster answer in one group, so that groups are independent what
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from privreg.base.arrays import Array, Ints
 from privreg.collector.inference.pivots import ENOUGH, Pivot, StudentT
 from privreg.errors import InferenceError, OptionError, choose, shown
 from privreg.protocol.rounds import GROUPS, LEAST_GROUPS
 from privreg.protocol.sums import summed_groups as summed_groups
-from privreg.tables.diagnostics import Diagnostic, note
+from privreg.tables.diagnostics import Diagnostic, doubts, note
 
 DOMINANT: Final = 0.25  # Part of a group's people from which on one cluster decides on it
 WIDE: Final = 100  # Coefficients up to which local reports are fitted by rounds, and random scaling keeps all numbers
@@ -90,6 +91,28 @@ class Estimate:
     def variances(self) -> Array:
         """Reported variances, shape (p,)."""
         return self.cov if self.cov.ndim == 1 else np.diag(self.cov)
+
+
+OF_CHAIN: Final = ("path_curvature", "plug_in", "batch_means")
+"""Methods for standard errors of a single chain's windows, best first; batches are as few as windows."""
+
+
+def of_chain(estimates: Iterable[Estimate]) -> Estimate | None:
+    """Estimate for standard errors of a single chain's windows: the first in `OF_CHAIN` that no note marks."""
+    there = sorted((e for e in estimates if e.method in OF_CHAIN), key=lambda e: OF_CHAIN.index(e.method))
+    return next((e for e in there if not doubts(e.notes)), there[0] if there else None)
+
+
+class Steps(NamedTuple):
+    """Estimates of consecutive runs of records, each from its reports, except for curvature; user's units."""
+
+    begin: Array  # Records before a run; shape (m,)
+    ends: Array  # Records up to its end; shape (m,)
+    weight: Array  # shape (m,)
+    estimate: Array  # shape (m, p)
+    group: NDArray[np.intp]  # Group of runs with the same error due to curvature; shape (m,)
+    each: Array  # Covariance of an estimate of weight 1; shape (p, p)
+    unknown: Array  # That error, by group: moves whose squares and products sum to a covariance; shape (r, k, p)
 
 
 def describe() -> pd.DataFrame:

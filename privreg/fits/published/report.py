@@ -12,11 +12,9 @@ from numpy.typing import NDArray
 
 from privreg.audit import reports
 from privreg.base.arrays import Array
-from privreg.collector.inference import windows
-from privreg.collector.inference.methods import WIDE, Estimate, Method
+from privreg.collector.inference.methods import WIDE, Estimate, Method, Steps, of_chain
 from privreg.collector.inference.pivots import Normal, RandomScaling, StudentT
 from privreg.collector.inference.resampling import FIRST, KAPPA, Anytime, Bootstrap, Sandwich, floored, sandwich
-from privreg.collector.inference.windows import Steps
 from privreg.errors import InferenceError
 from privreg.fits.outcome import FitOutcome, outside_of, refuse_overflow
 from privreg.fits.rounds import SMALLER
@@ -122,7 +120,7 @@ def _steps(
     The first sixteenth of the path, as far as the next mark, is left out: it comes from the start, where large steps
     take iterates beyond the thresholds of the score. With it a test of change finds the start.
     """
-    known = windows.of_chain(estimates)
+    known = of_chain(estimates)
     if known is None:
         return None
     if run.blocks is not None:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from privreg.base.arrays import Array, Flags
 from privreg.collector.inference.pivots import Normal
-from privreg.collector.inference.simultaneous import joint_critical
+from privreg.collector.inference.resampling import joint_critical
 from privreg.collector.levels import BIAS, SURE
 from privreg.errors import OptionError, choose, interval_level, real, shown
 from privreg.means.collector import FEW

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
 from privreg.collector.inference.pivots import Normal, Pivot, StudentT
-from privreg.collector.inference.simultaneous import joint_critical
+from privreg.collector.inference.resampling import joint_critical
 from privreg.errors import (
     FormulaError,
     InferenceError,
@@ -86,7 +86,7 @@ class ContrastTest(View):
     def conf_int(self, alpha: float = 0.05, *, simultaneous: bool = False) -> Array:
         """Confidence limits, shape (q, 2).
 
-        `simultaneous` ones hold all together at that level, see `privreg.collector.inference.simultaneous`; by
+        `simultaneous` ones hold all together at that level, see `privreg.collector.inference.resampling`; by
         Bonferroni's inequality where no covariance is known.
         """
         joint, level = flag("simultaneous", simultaneous), interval_level(alpha)

@@ -11,11 +11,10 @@ import pytest
 from matplotlib.collections import LineCollection
 from scipy.stats import chi2, norm
 
-from privreg.collector.inference import simultaneous as joint
+from privreg.collector.inference import resampling as joint
 from privreg.collector.inference.methods import Estimate
 from privreg.collector.inference.pivots import Normal, RandomScaling, StudentT
-from privreg.collector.inference.resampling import Anytime, Bootstrap
-from privreg.collector.inference.simultaneous import joint_critical
+from privreg.collector.inference.resampling import Anytime, Bootstrap, joint_critical
 from privreg.errors import OptionError
 from privreg.families import Poisson
 from privreg.results.results import PrivateResults
