@@ -24,7 +24,7 @@ from privreg.base.arrays import Array
 from privreg.doors.regression import PrivateOnlineRegression
 from privreg.families import Huber, Logistic
 from privreg.families.residuals import clipped_square
-from privreg.fits.published.report import numbers
+from privreg.fits.published import numbers
 from privreg.fits.settings import FitOptions, Settings
 from privreg.published.chain import collector
 from privreg.published.chain.plans import Steps

@@ -18,7 +18,6 @@ from privreg.fits import aggregate, rounds
 from privreg.fits.findings import ENOUGH
 from privreg.fits.outcome import FitOutcome
 from privreg.fits.plan import plan_of
-from privreg.fits.published import tuning as published
 from privreg.fits.settings import Efficient, FitOptions, RunOptions, Settings, Summing
 from privreg.formula.spec import ModelSpec, refuse_what_sums_cannot
 from privreg.formula.units import Units
@@ -64,7 +63,9 @@ def resolve_tuning(asked: FitOptions, spec: ModelSpec, rows: int | None = None) 
                 "tuning='published' is a chain of single rows, and k_max= or weights= make reports of several, or "
                 "weighted; leave tuning= out."
             )
-        return published.resolve(asked, methods, spec, rows)
+        from privreg.fits.published import resolve  # whose loops are compiled
+
+        return resolve(asked, methods, spec, rows)
     return _efficient(methods, asked, spec, rows)
 
 
@@ -271,7 +272,7 @@ def begun(
         run = RoundsRun(rounds_plan, key, personal=spec.personal, unusable=spec.unusable)
         return run, Encoder(spec, order, counter, by_column=True)
     if not isinstance(how, Summing):
-        from privreg.fits.published.report import begin  # whose loop is compiled
+        from privreg.fits.published import begin
 
         encoder = Encoder(spec, np.arange(len(spec.design.names)), counter, by_column=False)
         return begin(spec, settings, key, start), encoder
@@ -292,7 +293,7 @@ def begun(
 def outcome_of(run: Any, spec: ModelSpec, settings: Settings, order: NDArray[np.intp]) -> FitOutcome:
     """Outcome of a run so far, whose columns are in this `order`."""
     if settings.tuning == "published":
-        from privreg.fits.published.report import report
+        from privreg.fits.published import report
 
         return report(run, spec, settings, order)
     outcome = rounds.outcome if settings.efficient else aggregate.outcome

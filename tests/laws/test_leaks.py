@@ -285,7 +285,7 @@ def keys(monkeypatch):
         return made[-1]
 
     monkeypatch.setattr("privreg.simulation.streaming.stream.fresh_key", fresh)
-    chain = ("published.chain.run", "fits.published.report")
+    chain = ("published.chain.run", "fits.published")
     for module in chain:
         monkeypatch.setattr(f"privreg.{module}.NoiseStream", Spy)
     for module in (*chain, "simulation.streaming.stream", "simulation.rounds"):

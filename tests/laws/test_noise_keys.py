@@ -36,7 +36,7 @@ def test_noise_of_a_release_beside_the_chain_is_not_the_chain_s(monkeypatch, inf
             super().__init__(key, width)
             made[len(made)] = (key, NoiseStream(key, width).peek()[:200].copy())
 
-    for module in ("privreg.published.chain.run", "privreg.fits.published.report"):
+    for module in ("privreg.published.chain.run", "privreg.fits.published"):
         monkeypatch.setattr(f"{module}.NoiseStream", Recording)
     array_model(400).fit(tuning="published", inference=inference, seed=3)
     assert len(made) == 2  # the chain's, and that of the release, or of the people who send curvature

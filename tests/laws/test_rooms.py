@@ -15,7 +15,7 @@ FOLDERS = sorted(p.parent for root in ROOTS for p in root.rglob("__init__.py") i
 PLAIN = (
     *("audit", "base", "cli", "collector", "collector/aggregate", "collector/covariates", "collector/estimation"),
     *("collector/inference", "data", "data/sources", "datasets", "doors", "errors.py", "families"),
-    *("federated.py", "fits", "fits/published"),
+    *("federated.py", "fits"),
     *("formula", "formula/language", "formula/trees", "privacy", "published", "published/chain", "published/descent"),
     "published/federated",
     *("means", "means/results", "options", "planning", "protocol", "published/shrinking", "schema", "simulation"),
@@ -72,8 +72,10 @@ def test_the_published_algorithm_is_reached_from_few_places():
     assert doors == {
         ("privreg.simulation.tuning", f"{room}.chain.run"),
         ("privreg.fits.settings", f"{room}.chain.plans"),
-        *(("privreg.fits.published.tuning", f"{room}.chain.{name}") for name in ("path", "kernels", "plans")),
-        *(("privreg.fits.published.report", f"{room}.chain.{name}") for name in ("path", "collector", "plans", "run")),
+        *(
+            ("privreg.fits.published", f"{room}.chain.{name}")
+            for name in ("path", "collector", "kernels", "plans", "run")
+        ),
         *(("privreg.audit.reports", f"{room}.chain.{name}") for name in ("plans", "collector", "kernels")),
         *(("privreg.audit.descent", f"{room}.descent.{name}") for name in ("descent", "kernels", "losses", "plan")),
         ("privreg.means", f"{room}.shrinking.rules"),

@@ -13,7 +13,7 @@ from scipy.stats import t as student
 import privreg as pr
 from privreg.collector.inference.pivots import scaling_critical, scaling_sf
 from privreg.errors import InferenceError, NotPrivateError, OptionError, PrivacyLeakWarning, UnsupportedArgumentError
-from privreg.fits.published.report import mixing_note
+from privreg.fits.published import mixing_note
 from privreg.fits.settings import FitOptions
 from privreg.privacy.ledger import gdp_delta
 from privreg.simulation.tuning import resolve_tuning

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from privreg.errors import InferenceError
-from privreg.fits.published.report import central_sandwich
+from privreg.fits.published import central_sandwich
 from privreg.fits.settings import FitOptions
 from privreg.privacy.ledger import Release
 from privreg.published.chain.plans import Steps
@@ -33,7 +33,7 @@ def released(monkeypatch, stream):
         return central_sandwich(a, s, n, sd)
 
     with monkeypatch.context() as m:
-        m.setattr("privreg.fits.published.report.central_sandwich", spy)
+        m.setattr("privreg.fits.published.central_sandwich", spy)
         stream._results(Release(1, 1.0))
     return seen
 

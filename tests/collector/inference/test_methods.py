@@ -22,7 +22,7 @@ from privreg.collector.inference.pivots import (
     wald_sf,
 )
 from privreg.errors import InferenceError, OptionError
-from privreg.fits.published.report import central_sandwich, local_sandwich
+from privreg.fits.published import central_sandwich, local_sandwich
 from privreg.published.chain.collector import ChainSummary
 
 

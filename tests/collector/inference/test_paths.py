@@ -230,9 +230,8 @@ def rows_of(n=N):
 
 @pytest.fixture
 def anytime_from_300(monkeypatch):
-    monkeypatch.setattr("privreg.fits.published.report.FIRST", 300)
+    monkeypatch.setattr("privreg.fits.published.FIRST", 300)
     monkeypatch.setattr("privreg.results.results.FIRST", 300)
-    monkeypatch.setattr("privreg.fits.published.tuning.FIRST", 300)
 
 
 class Way(NamedTuple):

@@ -1,10 +1,11 @@
-"""The published algorithm: its single chain, from settings to what results hold; covariances and pivots by method.
+"""The published algorithm: its single chain, from options to what results hold; covariances and pivots by method.
 
-Reports only, but for the curator's one release of the central plug-in.
+Public inputs and reports only, but for the curator's one release of the central plug-in.
 """
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -15,22 +16,161 @@ from privreg.base.arrays import Array
 from privreg.collector.inference.methods import WIDE, Estimate, Method, Steps, of_chain
 from privreg.collector.inference.pivots import Normal, RandomScaling, StudentT
 from privreg.collector.inference.resampling import FIRST, KAPPA, Anytime, Bootstrap, Sandwich, floored, sandwich
-from privreg.errors import InferenceError
+from privreg.errors import InferenceError, OptionError
+from privreg.families.family import Family
+from privreg.families.residuals import clipped_square
+from privreg.families.weights import SCORE_WEIGHTS, ScoreWeights, omega
 from privreg.fits.outcome import FitOutcome, outside_of, refuse_overflow
 from privreg.fits.rounds import SMALLER
-from privreg.fits.settings import Settings
+from privreg.fits.settings import FitOptions, Settings
 from privreg.formula.spec import ModelSpec
+from privreg.options.table import find
 from privreg.privacy.mechanisms import Mechanism, released
 from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol.codes import DIAGONAL, FULL, NONE, PEOPLE
-from privreg.published.chain import collector
+from privreg.published.chain import collector, kernels, plans
 from privreg.published.chain import path as marks
 from privreg.published.chain.collector import ChainSummary
-from privreg.published.chain.path import path_sandwich, regression
-from privreg.published.chain.plans import Plan, Published
+from privreg.published.chain.path import BATCHES, Layout, growing_edges, path_sandwich, regression
+from privreg.published.chain.plans import Plan, Published, turns
 from privreg.published.chain.run import BURN_IN, AveragedSGD, Mark
 from privreg.results.data import Equation, Later
 from privreg.tables.diagnostics import Diagnostic, note
+
+CURVATURE_SHARE: Final = 0.1
+FEWEST: Final = 16  # Blocks of the path
+
+
+def resolve(asked: FitOptions, methods: tuple[Method, ...], spec: ModelSpec, rows: int | None) -> Settings:
+    """Choose the numbers of the published algorithm, one averaged chain, of options each in its range.
+    Raises OptionError if an option belongs to fits by rounds; InferenceError if a method can't do what is asked.
+
+    See XSJKH (arXiv 2505.08227), sections 5 and 6.
+    """
+    _refuse(asked, spec)
+    family, units = spec.scored, spec.units
+    alone = spec.alone and spec.blocks == 1 and not family.joint
+    mechanism = spec.mechanism_for(spec.blocks * spec.covariates + family.joint, scalar=alone)
+    low, high = spec.response_limits
+    weights = SCORE_WEIGHTS[str(spec.score_weights or "published")]
+    score, words = family.resolve(unit=units.y_scale, low=low, high=high)
+    gamma, power, delay = (0.2, 0.501, 0.0) if "scale" in spec.design.schema.leaked else (0.5, 0.51, 0.0)
+    gamma, power = gamma if asked.step is None else asked.step, power if asked.alpha is None else asked.alpha
+    reach2 = weights.reach2 if math.isfinite(weights.reach2) else units.reach
+    curvature_bound = score.curvature_bound * reach2
+    kappa = clipped_square(score.c) if family.joint else 0.0
+    steps = plans.Steps(gamma, power, delay)
+    how = Published(score, weights, mechanism, weights.reach, curvature_bound, steps, alone, kappa)
+    _refuse_methods(methods, asked, spec, rows, how)
+    batch, share = asked.batch_size or 1, CURVATURE_SHARE if any(m.curvature for m in methods) else 0.0
+    edges: tuple[int, ...] = ()
+    counted = rows is not None and (share == 0.0 or rows <= 1 << 32)  # within seconds; longer streams go by equal marks
+    if counted and any(m.name in {"batch_means", "anytime"} for m in methods):
+        assert rows is not None
+        if share:  # who sends curvature instead of a score is public before the first record
+            rows = int(kernels.score_senders(rows, turns(share)))
+        edges = growing_edges(rows // batch, BATCHES, power)
+    # blocks of n^β updates with β halfway between α and 1, as α < β < 1 is needed
+    layout = Layout((1.0 - power) / 2.0, FEWEST, edges)
+    return Settings(
+        tuning="published",
+        score_text=words,
+        mechanism=mechanism,
+        methods=methods,
+        how=replace(
+            how,
+            batch=batch,
+            curvature_share=share,
+            weakest=_weakest(family, weights, spec.units.probe_inside(spec.design.probe)),
+            blocks=spec.blocks,
+            cut=layout if any(m.blocks for m in methods) else None,
+        ),
+    )
+
+
+def _refuse(asked: FitOptions, spec: ModelSpec) -> None:
+    """Refuse what fits by rounds alone have."""
+    scaled = not (spec.units.unscaled.any() or spec.units.y_unscaled)
+    for fits, what, why in (
+        (asked.order is None, f"order={asked.order!r} goes", "goes by position"),
+        (asked.rounds == find("local.fit", "rounds").default, f"rounds={asked.rounds} goes", "has none: leave it out"),
+        (asked.measures is None, "measures= goes", "has no measures of fit"),
+        (asked.covariates is None, "covariates= goes", "has no use for them: leave it out"),
+        (asked.lanes in {None, 1}, f"lanes={asked.lanes} goes", "is a single chain"),
+        (spec.private != "response" or not spec.scalar, "private='response' goes", "does not have it"),
+        (not spec.family.joint or spec.score_weights in {None, "published"}, "score_weights= goes", _JOINT),
+        (
+            spec.score_weights not in {"whitened", "likelihood"},
+            f"score_weights={spec.score_weights!r} goes",
+            "has 'published' and 'unit'",
+        ),
+        (scaled, "scaling='private' goes", "needs bounds= or moments= declared"),
+    ):
+        if not fits:
+            raise OptionError(f"{what} with tuning='efficient'; the published algorithm {why}.")
+
+
+_JOINT: Final = "bounds the score of a joint scale by weights of at most 1, those of 'published': leave it out"
+
+
+def _refuse_methods(
+    methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, rows: int | None, how: Published
+) -> None:
+    """Refuse methods that can't do what is asked."""
+    family, budget, score = spec.scored, spec.budget, how.score
+    if asked.alpha is not None and asked.alpha <= 0.5 and methods:
+        raise InferenceError(
+            f"alpha={asked.alpha:g} is the exponent of the steps, and intervals need it above 1/2 (inference=None "
+            "gives estimates alone); the level of intervals is set in summary(alpha=) and conf_int(alpha=)."
+        )
+    if how.mechanism.pure and any(m.central for m in methods):
+        raise InferenceError(
+            "plug_in_central adds Gaussian noise at the curator's, which keeps no pure epsilon; use "
+            "mechanism='gaussian' with mu=, rho= or epsilon= and delta=, or inference='random_scaling'."
+        )
+    if spec.personal and any(m.central for m in methods):
+        raise InferenceError(
+            "plug_in_central is one release with the same noise for all, so that its budget is everybody's, and they "
+            f"are personal ({spec.people.spent}={spec.people.mu!r}); use inference='plug_in' or 'random_scaling'."
+        )
+    if spec.people.max_per_id > 1 and any(m.central for m in methods):
+        raise InferenceError(
+            "plug_in_central releases sums to which each of a person's rows adds, and id= with max_per_id above 1 "
+            "allows several; use max_per_id=1, or inference='plug_in' or 'random_scaling'."
+        )
+    if rows is not None and rows < FIRST and any(m.name == "anytime" for m in methods):
+        raise InferenceError(
+            f"anytime intervals begin at {FIRST:,} people, and {rows:,} will come; use "
+            "inference='random_scaling', or ask more people."
+        )
+    wants_curvature = [m for m in methods if m.curvature or m.central]
+    if wants_curvature and not math.isfinite(score.curvature_bound):
+        raise InferenceError(
+            f"{wants_curvature[0].name} needs curvature that one person's record tells, and {family!r} has none; use "
+            "inference='random_scaling', or tuning='efficient' with 'sandwich'."
+        )
+    if wants_curvature and budget.private and not math.isfinite(how.curvature_bound):
+        raise InferenceError(
+            f"{wants_curvature[0].name} needs a bound on the curvature, which {how.weights.name!r} score weights "
+            "give only with bounded covariates: declare finite bounds=, use score_weights='published', or "
+            "inference='random_scaling'."
+        )
+
+
+def _weakest(family: Family, weights: ScoreWeights, probe: Array) -> float:
+    """Smallest eigenvalue of E κ ω x xᵀ, for covariates like `probe` shrunk as if its bounds were declared at ±4 sd.
+
+    κ is P(abs r ≤ c) at normal residuals of the assumed scale, or π(1 − π) near 1/5.
+    """
+    mean, kappa = probe.mean(axis=0), 0.2
+    rows = mean + (probe - mean) * (math.sqrt(3.0) / 4.0)
+    if family.scoring.cornered:
+        ratio = 0.5 if isinstance(family.c, str) else float(family.c)
+        kappa = math.erf(max(ratio, 0.1) / math.sqrt(2.0))
+    return float(np.linalg.eigvalsh(kappa * (rows * omega(weights, rows)[:, None]).T @ rows / len(rows))[0])
+
+
+# --- the chain, and what results hold -----------------------------------------------------------------------------
 
 MIXING: Final = 10.0  # Σγλ_min under which a note warns that the path may not have forgotten its start
 
@@ -83,7 +223,7 @@ def report(run: AveragedSGD, spec: ModelSpec, settings: Settings, order: NDArray
     if not trail or trail[-1].updates < chain.updates:
         trail = [*trail, Mark(chain.updates, chain.people, chain.mean, run.variances(chain))]
     people = np.array([mark.people for mark in trail], dtype=np.int64)
-    steps, weights = how.steps, how.weights
+    steps, weights, score, theta = how.steps, how.weights, how.score, chain.mean[:p]
     delay = f" + {steps.delay:g}" if steps.delay else ""
     spending = "no pilot; no curvature spending"
     if chain.curvature_people:
@@ -92,7 +232,7 @@ def report(run: AveragedSGD, spec: ModelSpec, settings: Settings, order: NDArray
     found = _steps(run, chain, estimates, lambda theta: outside_of(theta[:p], order, units))
     return FitOutcome(
         nobs=run.people,
-        params=outside_of(chain.mean[:p], order, units),
+        params=outside_of(theta, order, units),
         last=outside_of(chain.last[:p], order, units),
         estimates=estimates,
         senders=chain.people,
@@ -108,7 +248,17 @@ def report(run: AveragedSGD, spec: ModelSpec, settings: Settings, order: NDArray
         notes=() if mixing is None else (mixing,),
         mechanics=_mechanics(run, settings, personal=spec.personal),
         steps=Later(lambda: found),
-        equation=_equation(how, chain.mean[:p], float(chain.mean[p]) if how.joint else 1.0),
+        equation=Equation(  # at the residual scale if that is estimated: no row map, no offsets
+            shape=(score.shape.family, score.shape.a, score.shape.b),
+            weighing=weights.name,
+            rows=np.eye(p // how.blocks),
+            order=np.arange(p // how.blocks),
+            constant=False,
+            c=np.array([score.c * (float(chain.mean[p]) if how.joint else 1.0)]),
+            offsets=np.zeros((1, p)),
+            bend=np.zeros(p),
+            theta=theta,
+        ),
     )
 
 
@@ -141,22 +291,6 @@ def mixing_note(how: Published, updates: int) -> Diagnostic | None:
     """Words for a path too short to have forgotten its start, judged from public numbers only."""
     forgotten = how.steps.total(updates) * how.weakest
     return note("few.steps", forgotten=forgotten, wanted=MIXING) if forgotten < MIXING else None
-
-
-def _equation(how: Published, theta: Array, sigma: float) -> Equation:
-    """Estimating equation of the single chain, at the residual scale `sigma` if estimated: no row map, no offsets."""
-    p, score = len(theta) // how.blocks, how.score
-    return Equation(
-        shape=(score.shape.family, score.shape.a, score.shape.b),
-        weighing=how.weights.name,
-        rows=np.eye(p),
-        order=np.arange(p),
-        constant=False,
-        c=np.array([score.c * sigma]),
-        offsets=np.zeros((1, len(theta))),
-        bend=np.zeros(len(theta)),
-        theta=theta,
-    )
 
 
 def _release_central(run: AveragedSGD, settings: Settings, chain: ChainSummary) -> Any:

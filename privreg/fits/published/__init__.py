@@ -1,1 +1,0 @@
-"""A fit by the single chain: `tuning` chooses its numbers, `report` begins it, makes its outcome and covariances."""
