@@ -171,8 +171,14 @@ class FitPlan(View):
         )
         return out
 
-    def _lines(self) -> list[tuple[str, str]]:
-        out = [
+    def _layout(self) -> list[Part]:
+        """Declarations, and rounds, equal ones in a line."""
+        table = self.rounds
+        asked = int(table.loc[table["role"] == "clamping", "records"].sum())
+        clamping = (
+            CLAMPING[1] if not asked else f"values outside these bounds are clamped; {asked:,} records tell how many"
+        )
+        pairs = [
             ("Formula", self.formula),
             *self.spec.added,
             ("Family", self.settings.score_text),
@@ -181,22 +187,12 @@ class FitPlan(View):
             ("Mechanism", self.mechanism),
             ("Records", "unknown" if self.rows is None else f"{self.rows:,}"),
             ("Groups", str(self.groups)),
+            *([] if self.asked.like is None else [("Target", "fixed, that of the fit in like=")]),
+            *([] if self.asked.covariates is None else [("Covariates", self.asked.covariates.words)]),
         ]
-        if self.asked.like is not None:
-            out.append(("Target", "fixed, that of the fit in like="))
-        if self.asked.covariates is not None:
-            out.append(("Covariates", self.asked.covariates.words))
-        table = self.rounds
-        asked = int(table.loc[table["role"] == "clamping", "records"].sum())
-        clamping = (
-            CLAMPING[1] if not asked else f"values outside these bounds are clamped; {asked:,} records tell how many"
-        )
-        declared = [(n, clamping if (n, words) == CLAMPING else words) for n, words in self.spec.declared()]
-        return [*out, *((f"Public: {name}", words) for name, words in declared)]
-
-    def _layout(self) -> list[Part]:
-        """Declarations, and rounds, equal ones in a line."""
-        held: Any = self.rounds.to_dict(orient="records")
+        for name, words in self.spec.declared():
+            pairs.append((f"Public: {name}", clamping if (name, words) == CLAMPING else words))
+        held: Any = table.to_dict(orient="records")
         lines: list[dict[str, Any]] = []
         for one in held:
             if lines and lines[-1]["role"] == one["role"] == "main":
@@ -211,9 +207,8 @@ class FitPlan(View):
                 why = {"pilot": "the start is far", "lengths": "some rows are long"}
                 records += f" (if {why.get(one['role'], 'covariates are correlated')})"
             rows.append([one["role"], records, f"{one['noise_sd']:.4g}"])
-        table = Table(names, ["role", "records", "noise sd"], rows, stub="round")
-        out: list[Part] = [Paragraph("Plan of a private regression"), Pairs(self._lines())]
-        return [*out, Lines(("",)), table] if rows else out
+        out: list[Part] = [Paragraph("Plan of a private regression"), Pairs(pairs)]
+        return [*out, Lines(("",)), Table(names, ["role", "records", "noise sd"], rows, stub="round")] if rows else out
 
 
 def plain(value: Any) -> Any:

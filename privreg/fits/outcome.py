@@ -142,6 +142,8 @@ def results(
     entries of the header, last. `origin` stands for the reports: results with the same one are one release.
     """
     seeded, people, equation = seeded and spec.budget.private, spec.people, outcome.equation
+    followed = people.followed
+    response = spec.design.endog_name if followed is None else f"Surv({', '.join(followed.columns)})"
     if equation is not None and people.mu is not None and people.mu_max is not None and settings.tuning != "published":
         equation = replace(equation, budgets=(people.mu, people.mu_max))  # by which reports are weighted
     numbers: dict[str, Any] = {f.name: getattr(outcome, f.name) for f in fields(Fitted)}
@@ -150,35 +152,30 @@ def results(
         ResultData(
             design=spec.design,
             within=people.effect is not None,
-            cuts=() if people.followed is None else people.followed.cuts,
+            cuts=() if followed is None else followed.cuts,
             family=spec.family,
-            title=(*_title(outcome, spec, settings), *added),
+            title=(
+                ("Dep. Variable", response),
+                ("Family", outcome.family),
+                ("Formula", spec.formula),
+                *spec.added,
+                ("No. Observations", spec.counted(outcome.nobs)),
+                *([("Clusters", outcome.clusters)] if outcome.clusters else []),
+                *([("Silos", outcome.silos)] if outcome.silos else []),
+                *([] if outcome.unusable is None else [("Unusable", f"{outcome.unusable} of the records")]),
+                ("Trust", spec.trust.replace("central", "trusted curator").replace("_", " ")),
+                ("Score weights", outcome.weighing or settings.how.weighing),
+                ("Tuning", outcome.tuning),
+                ("Inference", ", ".join(m.title for m in settings.methods) or "none (estimates only)"),
+                ("Estimand", spec.estimand(outcome.target)),
+                *added,
+            ),
             names=spec.coefficients,
             baseline=spec.baseline,
             origin=object() if origin is None else origin,
             statement=_statement(outcome, spec, settings, release, senders, seeded=seeded),
             **numbers,
         )
-    )
-
-
-def _title(outcome: FitOutcome, spec: ModelSpec, settings: Settings) -> tuple[tuple[str, str], ...]:
-    """Entries of the header, in order."""
-    followed = spec.people.followed
-    return (
-        ("Dep. Variable", spec.design.endog_name if followed is None else f"Surv({', '.join(followed.columns)})"),
-        ("Family", outcome.family),
-        ("Formula", spec.formula),
-        *spec.added,
-        ("No. Observations", spec.counted(outcome.nobs)),
-        *([("Clusters", outcome.clusters)] if outcome.clusters else []),
-        *([("Silos", outcome.silos)] if outcome.silos else []),
-        *([] if outcome.unusable is None else [("Unusable", f"{outcome.unusable} of the records")]),
-        ("Trust", spec.trust.replace("central", "trusted curator").replace("_", " ")),
-        ("Score weights", outcome.weighing or settings.how.weighing),
-        ("Tuning", outcome.tuning),
-        ("Inference", ", ".join(m.title for m in settings.methods) or "none (estimates only)"),
-        ("Estimand", spec.estimand(outcome.target)),
     )
 
 
@@ -251,21 +248,6 @@ def of_many_rows(spec: ModelSpec) -> str:
     return f"with levels of people out they were tried with up to {most} rows of a person only; take k_max={most}"
 
 
-def _of_persons(spec: ModelSpec) -> list[Diagnostic]:
-    """Notes on rows of a person: only the first counts, or only changes within persons do."""
-    who = spec.people
-    if who.id is not None and who.k_max is None and who.max_per_id == 1:
-        return [note("first_row")]
-    if who.effect is None:
-        return []
-    cornered = spec.family.scoring.cornered
-    rest = "the intercept takes errors' asymmetry" if cornered else "the intercept is 0 but for noise"
-    mean = ". With Huber() they are those of the mean if errors of a person are exchangeable; with Squared() always"
-    out = [note("within", rest=rest, mean=mean if cornered else "")]
-    why = of_many_rows(spec)
-    return [*out, doubt("rows", why)] if why else out
-
-
 def _notes(
     outcome: FitOutcome, spec: ModelSpec, settings: Settings, senders: Senders, *, seeded: bool
 ) -> tuple[Diagnostic, ...]:
@@ -281,7 +263,15 @@ def _notes(
         out.append(note("remark", response=design.endog_name))
     if any(m.central for m in settings.methods):
         out.append(note("curator", total=within(settings.total_mu(spec.people.max_per_id), 4)))
-    out += _of_persons(spec)
+    who = spec.people
+    if who.id is not None and who.k_max is None and who.max_per_id == 1:
+        out.append(note("first_row"))
+    elif who.effect is not None:  # only changes within persons count
+        cornered = spec.family.scoring.cornered
+        rest = "the intercept takes errors' asymmetry" if cornered else "the intercept is 0 but for noise"
+        mean = ". With Huber() they are those of the mean if errors of a person are exchangeable; with Squared() always"
+        out.append(note("within", rest=rest, mean=mean if cornered else ""))
+        out += [doubt("rows", why)] if (why := of_many_rows(spec)) else []
     if outcome.estimates:  # standard errors if all rows of one person had the same score: public numbers
         rows, p = spec.people.max_per_id, len(spec.coefficients)
         noise = p * settings.mechanism.sd(1.0, p) ** 2

@@ -32,13 +32,35 @@ STRAIGHT: Final = 1e-9  # Second difference of a column within ±1, about, that 
 
 
 def extremes_of(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[Extreme, ...]:
-    """Extremes of a design's columns, in the `order` inside, for every group of raw columns that meet in a term."""
+    """Extremes of a design's columns, in the `order` inside, for every group of raw columns that meet in a term.
+    Raises UnsupportedArgumentError if a column has larger values between those that are tried.
+    """
     groups, ends = _groups(spec), _extents(spec)
     fixed = {j for j, own in enumerate(spec.design.sources) if not own}
     out = [Extreme(_inside(spec, order, _rows(spec, ends, {}), fixed))]
     for names, columns in groups.items():
         out += _of_group(spec, order, ends, columns, names)
-    _refuse_unseen(spec, order, out)
+    # columns whose values between those tried are beyond these and their second differences
+    schema, every = spec.design.schema, sorted(ends)
+    given: dict[str, NDArray[Any]] = {}
+    for k, name in enumerate(every):
+        place = np.arange(1.0, BETWEEN + 1.0) * math.sqrt(k * k + 3.0 * k + 3.0) % 1.0  # root of no square
+        if name in schema.levels:
+            given[name] = np.minimum((place * len(schema.levels[name])).astype(np.intp), len(schema.levels[name]) - 1)
+        else:
+            low, high = schema.limits(name)
+            given[name] = np.clip(low + place * (high - low), low, high)
+    x = np.asarray(spec.design.encoder.exog(given, BETWEEN)[0], dtype=np.float64)
+    x = _inside(spec, order, x, set(range(x.shape[1])))
+    bent = sum(np.abs(bend).max(axis=0) / 8.0 for one in out for bend in one.bends)
+    low, high = sum(one.rows.min(axis=0) for one in out) - bent, sum(one.rows.max(axis=0) for one in out) + bent
+    beyond = np.flatnonzero(((x < low - STRAIGHT) | (x > high + STRAIGHT)).any(axis=0))
+    if len(beyond):
+        column = spec.design.names[order[beyond[0]]]
+        raise UnsupportedArgumentError(
+            f"score_weights='likelihood' goes with columns whose largest value the declarations tell, and {column!r} "
+            "changes too fast between the values that are tried; leave score_weights= out, or write a smoother term."
+        )
     return tuple(out)
 
 
@@ -74,33 +96,6 @@ def corners_of(spec: ModelSpec, order: NDArray[np.intp]) -> Array:
                 rows = spec.units.probe_inside(_rows(spec, ends, {name: ends[name] for name in names}))[:, order]
                 out.append(np.where(np.isin(order, own), rows, np.nan))
     return np.concatenate(out)
-
-
-def _refuse_unseen(spec: ModelSpec, order: NDArray[np.intp], found: Sequence[Extreme]) -> None:
-    """Refuse columns whose values between those tried are beyond these and their second differences.
-    Raises UnsupportedArgumentError.
-    """
-    schema, sources = spec.design.schema, spec.design.sources
-    names = sorted(set().union(*sources))
-    given: dict[str, NDArray[Any]] = {}
-    for k, name in enumerate(names):
-        place = np.arange(1.0, BETWEEN + 1.0) * math.sqrt(k * k + 3.0 * k + 3.0) % 1.0  # root of no square
-        if name in schema.levels:
-            given[name] = np.minimum((place * len(schema.levels[name])).astype(np.intp), len(schema.levels[name]) - 1)
-        else:
-            low, high = schema.limits(name)
-            given[name] = np.clip(low + place * (high - low), low, high)
-    x = np.asarray(spec.design.encoder.exog(given, BETWEEN)[0], dtype=np.float64)
-    x = _inside(spec, order, x, set(range(x.shape[1])))
-    bent = sum(np.abs(bend).max(axis=0) / 8.0 for one in found for bend in one.bends)
-    low, high = sum(one.rows.min(axis=0) for one in found) - bent, sum(one.rows.max(axis=0) for one in found) + bent
-    beyond = np.flatnonzero(((x < low - STRAIGHT) | (x > high + STRAIGHT)).any(axis=0))
-    if len(beyond):
-        column = spec.design.names[order[beyond[0]]]
-        raise UnsupportedArgumentError(
-            f"score_weights='likelihood' goes with columns whose largest value the declarations tell, and {column!r} "
-            "changes too fast between the values that are tried; leave score_weights= out, or write a smoother term."
-        )
 
 
 def _of_group(

@@ -419,28 +419,22 @@ class RoundsRun(Run):
             return np.full(groups, len(rows.y) / groups)
         return np.asarray(rows.weight.reshape(groups, -1).sum(axis=1))
 
-    def _tail(self) -> None:
-        """Play the rows that wait and are no whole block: equally many of each group, and one more of the first."""
-        rows = self._waiting()
-        groups = self.open_weight.shape[-1]
-        each = len(rows.y) // groups * groups if self._grouped is None else len(rows.y)
-        if each:
-            block = cut(rows, 0, each)
-            self._take(self._sums(block, 0), block, groups)
-        left = len(rows.y) - each
-        if left:
-            rest = cut(rows, each, len(rows.y))
-            self._take(self._sums(rest, 1, left), rest, left)
-        self.at += len(rows.y)
-
     def close(self) -> None:
         """Add noise to the open sum, once, and keep it.
 
         The order is such that an interrupt may lose reports, but never uses a sum, or noise, a second time.
         """
         part, _ = self._piece(self.begun)
-        if self._held:
-            self._tail()
+        if self._held:  # rows that wait and are no whole block: equally many of each group, and one more of the first
+            rows, groups = self._waiting(), self.open_weight.shape[-1]
+            each = len(rows.y) // groups * groups if self._grouped is None else len(rows.y)
+            if each:
+                block = cut(rows, 0, each)
+                self._take(self._sums(block, 0), block, groups)
+            if left := len(rows.y) - each:
+                rest = cut(rows, each, len(rows.y))
+                self._take(self._sums(rest, 1, left), rest, left)
+            self.at += len(rows.y)
         if self.at == self.begun:
             return
         noised, weight = self._noised(part), self.open_weight

@@ -216,8 +216,17 @@ def fit_blocks(
     stream = begin(spec, asked, start, seed, rows)
     stream.charge = None if whose is None else stream.charged(whose)
     run: Any = stream._run
-    left = tuple(_dealt(blocks, asked.order, stream))
-    run.shuffled = 0.0 if asked.order == "position" else math.inf
+    left, run.shuffled = tuple(blocks), 0.0
+    if asked.order != "position":  # rows of a group at random, and in early rounds some of each of many groups:
+        # whole ones would be missing from the rounds that make the estimate
+        key, run.shuffled = PUBLIC if stream.deal_key is None else stream.deal_key, math.inf
+        orders = {(b.path, b.of): Key(derived_key(key, f"group {k}")) for k, b in enumerate(blocks)}
+        mixed = [b._replace(first=b.first - b.of[0], order=orders[b.path, b.of]) for b in blocks]
+        mixed = [mixed[k] for k in spread(key, 1, len(blocks))[0]]
+        most = -(-before_role(run.plan, run.progress, "main") // min(FEWEST, len(mixed))) if mixed else 0
+        heads = [b._replace(rows=min(b.rows, most)) for b in mixed[:FEWEST]]
+        rests = [b._replace(first=b.first + most, rows=b.rows - most) for b in mixed[:FEWEST] if b.rows > most]
+        left = (*heads, *rests, *mixed[FEWEST:])
     while many := sum(span.rows for span in left):
         number, state, given = len(run.progress.held), run.progress.state, []
         pieces = run.pieces(many)
@@ -248,25 +257,6 @@ def _together(sizes: Sequence[int], most: int = PIECE) -> list[list[int]]:
         out[-1].append(k)
         held += n
     return out
-
-
-def _dealt(blocks: Sequence[Span], order: Any, stream: Stream) -> list[Span]:
-    """Blocks in the order in which rounds take them, rows of a group at random; early rounds take some of each of many.
-
-    Whole groups in early rounds would be missing from the rounds that make the estimate.
-    """
-    if order == "position":
-        return list(blocks)
-    key = PUBLIC if stream.deal_key is None else stream.deal_key
-    keys = {(b.path, b.of): Key(derived_key(key, f"group {k}")) for k, b in enumerate(blocks)}
-    blocks = [b._replace(first=b.first - b.of[0], order=keys[b.path, b.of]) for b in blocks]
-    blocks = [blocks[k] for k in spread(key, 1, len(blocks))[0]]
-    run: Any = stream._run
-    early = before_role(run.plan, run.progress, "main")
-    most = -(-early // min(FEWEST, len(blocks))) if blocks else 0
-    heads = [b._replace(rows=min(b.rows, most)) for b in blocks[:FEWEST]]
-    rests = [b._replace(first=b.first + most, rows=b.rows - most) for b in blocks[:FEWEST] if b.rows > most]
-    return [*heads, *rests, *blocks[FEWEST:]]
 
 
 class PieceRun(RoundsRun):

@@ -184,34 +184,30 @@ class Comparison(View):
             )
         facts = [(k, list(v)) for k, v in zip(rows, zip(*words, strict=True), strict=True) if k != "Baseline" or any(v)]
         title, lines = "Private Online Regressions Compared", list(zip(*columns, strict=True))
-        return [
-            Table(list(map(str, frame.index)), self.names, lines, title, facts=facts),
-            Paragraph("\n".join(self._notes())),
-        ]
-
-    def _notes(self) -> list[str]:
         what, below = "Estimates", "(standard errors)"
         if self.exponentiate:
             what, below = "exp(estimates)", f"[{100 * (1 - self.alpha):.6g}% limits]"
-        out = [f"{what} with {below} below." if any(r.methods for r in self.results) else f"{what} only."]
+        notes = [f"{what} with {below} below." if any(r.methods for r in self.results) else f"{what} only."]
         if not self.exponentiate and len({r._estimate(None).pivot for r in self.results if r.methods}) > 1:
-            out.append("Standard errors of these results have different limit distributions: compare intervals.")
+            notes.append("Standard errors of these results have different limit distributions: compare intervals.")
         if len({r._fit.baseline[0] for r in self.results if r._fit.baseline}) > 1:
-            out.append("Multinomial coefficients with different baselines say different things: don't compare them.")
-        out += targets(self.results)
-        out += [
+            notes.append("Multinomial coefficients with different baselines say different things: don't compare them.")
+        notes += targets(self.results)
+        notes += [
             f"Coefficients of {column} are relative to {', '.join(f'{a} in {name}' for a, name in by.items())}; to "
             "compare them give all fits the same first level, or the same Treatment()."
             for column, by in references(zip(self.names, self.results, strict=True)).items()
         ]
         doubts = [f"{name}: {note}." for name, r in zip(self.names, self.results, strict=True) for note in r._doubts()]
-        out += [f"{MARK} Not to be relied on, as follows.", *doubts] if doubts else []
+        notes += [f"{MARK} Not to be relied on, as follows.", *doubts] if doubts else []
         total, k = self.total_mu, len(self._releases())
-        if math.isinf(total):
-            return [*out, "NOT PRIVATE in all: at least one of these results was fitted with mu=None."]
         lead, more = f"Composed over these {k} releases", ", if the same people are in all of them"
         lead, more = (lead, more) if k > 1 else ("One release", "")
-        return [*out, f"{lead}: {within(total, 4)}-GDP per person{more}."]
+        cost = f"{lead}: {within(total, 4)}-GDP per person{more}."
+        none = "NOT PRIVATE in all: at least one of these results was fitted with mu=None."
+        notes.append(none if math.isinf(total) else cost)
+        made = Table(list(map(str, frame.index)), self.names, lines, title, facts=facts)
+        return [made, Paragraph("\n".join(notes))]
 
 
 @known_arguments
