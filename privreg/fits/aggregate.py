@@ -71,11 +71,7 @@ SHOWN: Final = {"approach": "pilot", "closing": "pilot"}  # Roles by the names t
 
 
 def plan_of(
-    spec: ModelSpec,
-    rows: int,
-    measures: float = 0.0,
-    like: Target | None = None,
-    silos: tuple[int, ...] = (),
+    spec: ModelSpec, rows: int, measures: float = 0.0, like: Target | None = None, silos: tuple[int, ...] = ()
 ) -> tuple[Plan, NDArray[np.intp]]:
     """Public plan of a fit by sums, fixed before its first record; with the order of columns inside.
 

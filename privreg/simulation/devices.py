@@ -320,7 +320,24 @@ class Devices(NamedTuple):
             first = not any(r.role == "moments" for r in plan.rounds[: state.number])
             return (public_sizes if first else public_moments)(state, self._moments(rows))
         if self.each:
-            return self._by_record(rows, normals)
+            groups, n, role = len(state.offsets), len(rows.y), state.role
+            size = plan.numbers(role)
+            width = plan.mechanism.width(size)
+            noise = normals(n * width).reshape(n, width)
+            if role == "measures":  # each randomised by itself, and their outer products; shape (1, …)
+                times = np.ones(n) if rows.weight is None else rows.weight
+                before, centre = self.before_noise(rows)
+                radius = plan.radius("measures") / root_of(times)
+                reported = randomised(plan.mechanism.channel(plan.measured), before - centre, radius, noise) + centre
+                weighted = reported * times[:, None]
+                return np.concatenate([weighted.sum(axis=0), (weighted.T @ reported / self.unit).reshape(-1)])[None]
+            if plan.label and role not in {"location", "moments", "clamping"}:
+                given = self._response(rows.y, None), rows.x, self._offset(rows), rows.weight
+                low, high = ((v - state.y_centre) / state.y_scale for v in (plan.y_low, plan.y_high))
+                return public_sums(plan, state, given, (low, high), noise)
+            before, centre = self.before_noise(rows)
+            out = randomised(plan.mechanism.channel(size), before - centre, plan.radius(role), noise) + centre
+            return np.asarray(_weighted(out, rows.weight).reshape(groups, n // groups, size).sum(axis=1))
         if state.role == "location":
             out = _weighted(indicators(state, self._places(rows)), rows.weight)
             return np.asarray(out.reshape(len(state.offsets), -1, out.shape[1]).sum(axis=1))
@@ -329,8 +346,7 @@ class Devices(NamedTuple):
         rows = _by_row(rows)
         if state.role == "moments":
             return moments(state, self._moments(rows), rows.weight)
-        given = rows.x, self._offset(rows), rows.weight, rows.parts
-        return sums(plan, state, self._response(rows.y, None), *given)
+        return sums(plan, state, self._response(rows.y, None), rows.x, self._offset(rows), rows.weight, rows.parts)
 
     def before_noise(self, rows: Block) -> tuple[Array, Array]:
         """Reports before noise, (n, numbers), of equally many `rows` of each group, and the centre of their ball."""
@@ -355,27 +371,6 @@ class Devices(NamedTuple):
     def directions(self, rows: Block) -> Array:
         """Unit rows of a round of moments, shape (n, size); zeros for unusable records."""
         return directions(self.state, self._moments(rows))
-
-    def _by_record(self, rows: Block, normals: Callable[[int], Array]) -> Array:
-        plan, state = self.plan, self.state
-        groups, n, role = len(state.offsets), len(rows.y), state.role
-        size = plan.numbers(role)
-        width = plan.mechanism.width(size)
-        noise = normals(n * width).reshape(n, width)
-        if role == "measures":  # each randomised by itself, and their outer products; shape (1, …)
-            times = np.ones(n) if rows.weight is None else rows.weight
-            before, centre = self.before_noise(rows)
-            radius = plan.radius("measures") / root_of(times)
-            reported = randomised(plan.mechanism.channel(plan.measured), before - centre, radius, noise) + centre
-            weighted = reported * times[:, None]
-            return np.concatenate([weighted.sum(axis=0), (weighted.T @ reported / self.unit).reshape(-1)])[None]
-        if plan.label and role not in {"location", "moments", "clamping"}:
-            given = self._response(rows.y, None), rows.x, self._offset(rows), rows.weight
-            low, high = ((v - state.y_centre) / state.y_scale for v in (plan.y_low, plan.y_high))
-            return public_sums(plan, state, given, (low, high), noise)
-        before, centre = self.before_noise(rows)
-        out = randomised(plan.mechanism.channel(size), before - centre, plan.radius(role), noise) + centre
-        return np.asarray(_weighted(out, rows.weight).reshape(groups, n // groups, size).sum(axis=1))
 
     @staticmethod
     def _flags(rows: Block) -> Array:

@@ -10,12 +10,13 @@ import numpy as np
 
 from privreg.base.arrays import Array
 from privreg.collector.aggregate import rounds
-from privreg.collector.aggregate.curvature import floored, level, pooled
+from privreg.collector.aggregate.curvature import level, pooled
 from privreg.collector.aggregate.estimate import estimate
 from privreg.collector.aggregate.lengths import paid
 from privreg.collector.aggregate.plan import Plan, Progress
 from privreg.collector.aggregate.report import sd, steps
 from privreg.collector.design import Ask, Batch, Design
+from privreg.collector.estimation.curvature import floored
 from privreg.families.measures import Measure, summarise
 from privreg.families.scores import REACH
 from privreg.protocol.sums import summed_groups

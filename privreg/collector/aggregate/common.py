@@ -11,9 +11,9 @@ from scipy.special import ndtri
 
 from privreg.base.arrays import Array, Flags
 from privreg.collector.aggregate.classes import mean_score, points
-from privreg.collector.aggregate.curvature import Curvature, floored, grouped, sampled, unequal
+from privreg.collector.aggregate.curvature import Curvature, grouped, sampled, unequal
 from privreg.collector.aggregate.plan import Plan, Progress, Rules, State, Summed
-from privreg.collector.estimation.curvature import SPREAD
+from privreg.collector.estimation.curvature import SPREAD, floored
 from privreg.families.scores import scoring_of
 from privreg.protocol.plans import Shape
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from privreg.base.arrays import Array
 from privreg.collector.aggregate.plan import Known, Plan, Progress, Summed
+from privreg.collector.estimation.curvature import floored
 
 
 class Curvature(NamedTuple):
@@ -89,12 +90,6 @@ def cautious(curvature: Array, spread: Array, score: Array) -> Array:
     """The step x of least mean squared error of C x − score if C is known up to variances `spread`: Equation (10)."""
     unsure = 0.5 * (spread.sum(axis=1) + np.diag(spread))
     return np.asarray(np.linalg.solve(curvature @ curvature + np.diag(unsure), curvature @ score))
-
-
-def floored(matrix: Array, least: float) -> Array:
-    """A symmetric matrix whose eigenvalues are `least` or more."""
-    values, vectors = np.linalg.eigh(matrix)
-    return np.asarray((vectors * np.maximum(values, least)) @ vectors.T)
 
 
 def grouped(plan: Plan, one: Summed) -> bool:

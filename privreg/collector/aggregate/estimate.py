@@ -10,20 +10,11 @@ from privreg.base.arrays import Array
 from privreg.collector.aggregate import common, extra
 from privreg.collector.aggregate.classes import against_first
 from privreg.collector.aggregate.common import Rounds, differing
-from privreg.collector.aggregate.curvature import (
-    Curvature,
-    curvature,
-    floored,
-    level,
-    pooled,
-    posterior,
-    sampled,
-    unequal,
-)
+from privreg.collector.aggregate.curvature import Curvature, curvature, level, pooled, posterior, sampled, unequal
 from privreg.collector.aggregate.lengths import MOVED, lines, missed, skewed
 from privreg.collector.aggregate.plan import MOST_MU, Plan, Progress, State, Summed
 from privreg.collector.aggregate.rounds import LEAP, WINDOWS
-from privreg.collector.estimation.curvature import SPREAD
+from privreg.collector.estimation.curvature import SPREAD, floored
 
 STUDENT: Final = 1.21  # (z² + 1)/4 at 95%, of the expansion of Student's t by one over its degrees of freedom
 UNEVEN: Final = 0.5  # Sd of squared scores' shape about that of slopes, relative to their mean, of a curator's sums
@@ -317,13 +308,7 @@ def _beside(root: _Root, slope: Array, learned: "_Learned") -> tuple[extra.Extra
 
 
 def _covariance(
-    root: _Root,
-    curved: Curvature,
-    bread: Array,
-    squares: Array,
-    more: Array,
-    vague: float,
-    beside: extra.Extra | None,
+    root: _Root, curved: Curvature, bread: Array, squares: Array, more: Array, vague: float, beside: extra.Extra | None
 ) -> tuple[Array, Array]:
     """Root of the sandwich J⁻¹ (V Σ w²/m + Σ w² σ² + C + U) J⁻ᵀ, C being `more`: (15); of the same rows (32) and (37).
 

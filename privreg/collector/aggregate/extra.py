@@ -9,10 +9,9 @@ import numpy as np
 from privreg.base.arrays import Array
 from privreg.collector.aggregate.classes import points
 from privreg.collector.aggregate.common import Rounds
-from privreg.collector.aggregate.curvature import floored
 from privreg.collector.aggregate.plan import Summed
 from privreg.collector.aggregate.rounds import WINDOWS
-from privreg.collector.estimation.curvature import SPREAD
+from privreg.collector.estimation.curvature import SPREAD, floored
 
 STEP: Final = 1e-4  # Of slopes by differences
 LEAST: Final = 0.1  # Slope of a made-up row, of the largest, at least

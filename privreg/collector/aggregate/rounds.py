@@ -8,20 +8,11 @@ from scipy.special import ndtr, ndtri
 
 from privreg.base.arrays import Array
 from privreg.collector.aggregate import classes, lengths
-from privreg.collector.aggregate.curvature import (
-    Curvature,
-    cautious,
-    curvature,
-    floored,
-    level,
-    pooled,
-    sampled,
-    unequal,
-)
+from privreg.collector.aggregate.curvature import Curvature, cautious, curvature, level, pooled, sampled, unequal
 from privreg.collector.aggregate.lengths import AGAIN, EXACT, LEFT, STEPS, paid, slope_and_square
 from privreg.collector.aggregate.plan import MOST_MU, Checked, Known, Plan, Progress, State, Summed, pairs, turned
 from privreg.collector.aggregate.report import heights, sd, unstacked
-from privreg.collector.estimation.curvature import FAR, SPREAD
+from privreg.collector.estimation.curvature import FAR, SPREAD, floored
 from privreg.collector.plan import longest_row
 from privreg.protocol.schedule import PILOTS
 from privreg.protocol.sums import MEDIAN, SQUARED

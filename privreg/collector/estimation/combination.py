@@ -14,6 +14,7 @@ from privreg.base.arrays import Array
 from privreg.collector.covariates.whitening import triangle
 from privreg.collector.estimation import coordinates, curvature, reference
 from privreg.collector.estimation.curvature import CARRY, LEAST, SMALLEST, Curvature, RoundMeans, means
+from privreg.collector.estimation.curvature import floored as floored
 from privreg.collector.estimation.reference import Reference
 from privreg.collector.plan import Carried, Local, Plan, Progress, ScoreRound
 from privreg.protocol.rounds import State
@@ -123,13 +124,6 @@ def _draws(curvature: Curvature) -> Array:
         e, deviation = rng.standard_normal((DRAWS // 2, len(row))) @ root.T, np.zeros((DRAWS // 2, q, q))
         deviation[:, row, col] = deviation[:, col, row] = e
     return np.concatenate([curvature.mean + deviation, curvature.mean - deviation])
-
-
-def floored(m: Array) -> Array:
-    """Symmetric matrices, shape (…, q, q), with eigenvalues of at least `LEAST`."""
-    values, vectors = np.linalg.eigh(m)
-    values = np.maximum(values, LEAST)
-    return np.asarray((vectors * values[..., None, :]) @ np.swapaxes(vectors, -1, -2))
 
 
 def at_least(cov: Array, least: Array) -> Array:

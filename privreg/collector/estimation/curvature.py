@@ -243,3 +243,10 @@ def along(curvature: Curvature, directions: Array) -> tuple[Array, Array]:
     row, col = triangle(len(curvature.mean))
     by = directions[:, row] * directions[:, col] * np.where(row == col, 1.0, 2.0)
     return mean, np.sqrt(np.einsum("ij,jk,ik->i", by, curvature.cov, by))
+
+
+def floored(m: Array, least: float = LEAST) -> Array:
+    """Symmetric matrices, shape (…, q, q), with eigenvalues of at least `least`."""
+    values, vectors = np.linalg.eigh(m)
+    values = np.maximum(values, least)
+    return np.asarray((vectors * values[..., None, :]) @ np.swapaxes(vectors, -1, -2))

@@ -14,12 +14,7 @@ from privreg.errors import InferenceError, OptionError, as_named, choose, flag, 
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame, ResultData
 from privreg.results.plots.style import CONSTANTS
-from privreg.results.postestimation.hypothesis import (
-    ContrastTest,
-    contrast_test,
-    factors_of,
-    wald_test,
-)
+from privreg.results.postestimation.hypothesis import ContrastTest, contrast_test, factors_of, wald_test
 from privreg.tables import Part, Table, View, diagnostics, estimates_table, formatted, marked, noted
 from privreg.tables.diagnostics import Diagnostic
 
