@@ -84,8 +84,7 @@ def advance(plan: Plan, progress: Progress, reports: Batch | None) -> Progress:
         case "moments":
             progress = progress._replace(scatter=_moments(plan, progress, total, people))
         case "clamping":
-            clamped = Clamped(progress.state.number, people, total, reports.people)
-            progress = progress._replace(clamped=clamped)
+            progress = progress._replace(clamped=Clamped(progress.state.number, people, total, reports.people))
         case _:
             progress = scored(plan, progress, reports)
     progress = progress._replace(held=(*progress.held, reports.people))

@@ -263,8 +263,7 @@ def _changing(plan: Plan, progress: Progress, found: Estimated, *, shuffled: boo
         means = span @ (weights[:, None] * moves) / each[:, None]
         scatter = each @ (means - weights @ moves / total) ** 2 / (variance * total)
         chance = 2.0 * min(chance, float(chdtrc(len(span) - 1, scatter.max())))
-    p_value = chance * plan.size
-    return p_value < CHANCES[0 if shuffled else 1]
+    return chance * plan.size < CHANCES[0 if shuffled else 1]
 
 
 def before_role(plan: Plan, progress: Progress, *roles: str) -> int:

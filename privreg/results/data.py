@@ -94,8 +94,7 @@ class Frame(pd.DataFrame, metaclass=_AnyFrame):
         Raises OptionError if the ending of `path` is another; MissingExtraError if it is .docx, and python-docx is not
         installed; SavedFileError if the file can't be written.
         """
-        parts = self._parts(math.inf, math.inf) or [Paragraph(repr(self))]
-        write(path, parts, {".csv": self._as_csv})
+        write(path, self._parts(math.inf, math.inf) or [Paragraph(repr(self))], {".csv": self._as_csv})
 
     def _as_csv(self) -> str:
         def shielded(name: Any) -> Any:  # what a spreadsheet would take for a formula (OWASP's CSV injection)

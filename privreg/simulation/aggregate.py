@@ -188,8 +188,7 @@ def rounded(plan: Plan, state: State, rows: Block) -> Ints:
     if one.form == lattice.SWITCHES:
         return np.asarray(one.whole(report.vectors(plan, state, *rows.reported)).sum(axis=0))
     made, scale = report.factors(plan, state, *rows.reported)
-    unit = one.unit
-    return np.asarray(np.rint(np.concatenate([one.total(scale) for one in made]) * unit), dtype=np.int64)
+    return np.asarray(np.rint(np.concatenate([part.total(scale) for part in made]) * one.unit), dtype=np.int64)
 
 
 def by_group(plan: Plan, state: State, rows: Block, group: Ints | None) -> tuple[Ints, Ints]:

@@ -221,8 +221,7 @@ def public_sums(
             number = np.where((norm2 < math.inf) & ~np.isnan(eta) & ~np.isnan(y), number, 0.0)
             report.append(state.kappa * (number - 0.5))
     radius = radius if weight is None else radius / root_of(weight)
-    channel = plan.mechanism.channel(len(report))
-    out = randomised(channel, np.column_stack(report), radius, noise)
+    out = randomised(plan.mechanism.channel(len(report)), np.column_stack(report), radius, noise)
     times = np.ones(n) if weight is None else weight
     factor = np.where(usable, omega * (out[:, 0] + middle), 0.0) * times
     sums = np.matmul(factor.reshape(groups, 1, m), cube)[:, 0]
@@ -234,8 +233,7 @@ def public_sums(
 
 def indicators(state: State, v: Array) -> Array:
     """Indicators of m numbers above their group's threshold, shape (n, m): 1, 0, or 1/2 for NaN."""
-    groups = len(state.thresholds)
-    cube = v.reshape(groups, -1, v.shape[1])
+    cube = v.reshape(len(state.thresholds), -1, v.shape[1])
     with np.errstate(invalid="ignore"):
         above = (cube > state.thresholds[:, None, :]).astype(np.float64)
     return np.where(np.isnan(cube), 0.5, above).reshape(v.shape)

@@ -320,8 +320,7 @@ class RoundsRun(Run):
     def _lay_out(self, expected: int, parts: int) -> None:
         """Blocks, parts and open sums of a round of so many records."""
         plan, role, groups = self.plan, self.state.role, self.chain.ask.groups
-        wide = plan.d * (plan.persons.rows if plan.persons else 1)
-        self.block = devices.most(wide)
+        self.block = devices.most(plan.d * (plan.persons.rows if plan.persons else 1))
         if groups > 1:  # equally many records of each, which follow each other
             self.block = groups * min(max(expected // (8 * groups), 1), self.block // groups)
         self.parts = parts

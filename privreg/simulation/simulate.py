@@ -102,8 +102,7 @@ def simulate(
     if isinstance(late, bool) or not isinstance(late, int) or not 0 <= late <= LATEST:
         raise OptionError(f"late={shown(late)} must be a whole number of rounds, 0 to {LATEST}.")
     choose("order", order, ("random", "position"))
-    asked = replace(plan.asked, order=None)
-    stream = begin(plan.spec, asked, plan.start_params, seed, plan.rows)
+    stream = begin(plan.spec, replace(plan.asked, order=None), plan.start_params, seed, plan.rows)
     run = stream._run
     secret = fresh_key() if seed is None else seeded_key(seed)
     if isinstance(run, RoundsRun):
@@ -187,8 +186,7 @@ class FieldRun(RoundsRun):
     @property
     def delays(self) -> tuple[int, ...]:
         """Shape of the delays by which sums of main rounds are separate."""
-        main = self.state.role == "main"
-        return (self._late + 1,) if main and self._late else ()
+        return (self._late + 1,) if self.state.role == "main" and self._late else ()
 
     @property
     def came(self) -> list[int]:

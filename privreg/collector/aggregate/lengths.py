@@ -43,8 +43,7 @@ def paid(plan: Plan, progress: Progress) -> Progress:
     if not plan.noise.again or progress.state.role == "over":
         return progress
     mu = math.floor(plan.mu * math.sqrt(share(plan, progress)) * 1e6) / 1e6
-    spent = progress.spent + (mu / plan.mu) ** 2
-    return progress._replace(state=progress.state._replace(mu=mu), spent=spent)
+    return progress._replace(state=progress.state._replace(mu=mu), spent=progress.spent + (mu / plan.mu) ** 2)
 
 
 def share(plan: Plan, progress: Progress) -> float:
@@ -115,8 +114,7 @@ def advance(plan: Plan, progress: Progress, mean: Array, count: int) -> Progress
     progress = progress._replace(state=state._replace(role="lengths")).turned(turn, known.mean, known.variances * wider)
     usual = (~found).sum() / plan.normal  # other directions have what normal rows have, of those that are long at least
     pull = (turn @ vectors * np.where(found, (1.0 - usual) * part, 1.0 / plan.normal)) @ (turn @ vectors).T
-    shortest = float(by.max()) ** -2
-    return progress._replace(pull=pull / float(np.trace(pull)), shortest=shortest)
+    return progress._replace(pull=pull / float(np.trace(pull)), shortest=float(by.max()) ** -2)
 
 
 def _box(plan: Plan, rows: Array) -> float:

@@ -244,8 +244,7 @@ def smooth(self: Any, term: str | None = None, *, method: str | None = None) -> 
     at, column = list(chosen.columns), chosen.reads[0]
     low, high = fit.design.schema.limits(column)
     x = np.linspace(low, high, _GRID)
-    rows = pd.DataFrame(public_row(fit) | {column: x})
-    basis = fit.design.encode_new(rows)[0][:, at]
+    basis = fit.design.encode_new(pd.DataFrame(public_row(fit) | {column: x}))[0][:, at]
     if not np.isfinite(basis).all():
         raise OptionError(
             f"{chosen.name} is not finite everywhere between {low:g} and {high:g}, the bounds of {column}."
@@ -270,5 +269,4 @@ def smooth(self: Any, term: str | None = None, *, method: str | None = None) -> 
     edf = float(np.trace((cov @ precision)[np.ix_(at, at)]))
     ok = bool(diagnostics.reliable(known.notes, len(fit.names))[at].all())
     effect = centred @ (cov @ pulled)[at]
-    raw = centred @ fit.params[at]
-    return Smooth(known, chosen.name, column, x, effect, error, raw, edf, len(at), ok)
+    return Smooth(known, chosen.name, column, x, effect, error, centred @ fit.params[at], edf, len(at), ok)
