@@ -216,10 +216,10 @@ def fit_blocks(
     stream = begin(spec, asked, start, seed, rows)
     stream.charge = None if whose is None else stream.charged(whose)
     run: Any = stream._run
-    left, run.shuffled = tuple(blocks), 0.0
+    left, run.shuffled = tuple(blocks), 0.0 if asked.order == "position" else math.inf
     if asked.order != "position":  # rows of a group at random, and in early rounds some of each of many groups:
         # whole ones would be missing from the rounds that make the estimate
-        key, run.shuffled = PUBLIC if stream.deal_key is None else stream.deal_key, math.inf
+        key = PUBLIC if stream.deal_key is None else stream.deal_key
         orders = {(b.path, b.of): Key(derived_key(key, f"group {k}")) for k, b in enumerate(blocks)}
         mixed = [b._replace(first=b.first - b.of[0], order=orders[b.path, b.of]) for b in blocks]
         mixed = [mixed[k] for k in spread(key, 1, len(blocks))[0]]
