@@ -116,7 +116,19 @@ def advance(plan: Plan, progress: Progress, reports: Batch | None) -> Progress:
     if role in {"location", "moments"}:
         progress, state = placed(plan, progress, state)
     if following == "measures":
-        return _measuring(plan, progress, state)
+        # the estimate is made, and the next records report how well it predicts them
+        found, first = estimate(plan, progress), int(plan.layout.constant)
+        assert found is not None
+        assert plan.gauge is not None
+        assert progress.fitted is not None
+        spread, centre, residual = 1.0, 0.0, 1.0
+        if plan.layout.response:
+            *slopes, residual = np.linalg.inv(progress.scatter.rows)[plan.d].tolist()
+            spread, centre = math.hypot(*slopes[first:], residual), slopes[0] if first else 0.0
+        if plan.rules.track and not plan.rules.varying:
+            residual = progress.fitted.scale
+        gauge = plan.gauge._replace(residual=REACH * residual, spread=REACH * spread, centre=centre)
+        return progress._replace(state=state._replace(theta=found.theta), gauge=gauge, final=found)
     if role == "clamping":  # which has no report on coefficients
         return _offset(plan, progress, state)
     return _next(plan, progress, state)
@@ -249,22 +261,6 @@ def _latest(
             break
     back = np.linalg.solve(carried.root.T, np.linalg.inv(m))
     return carried, learned, back, x[-1], share @ (g + (x[-1] - x) @ m.T) / share.sum()
-
-
-def _measuring(plan: Plan, progress: Progress, state: State) -> Progress:
-    """Compute the estimate; the next records report how well it predicts them."""
-    found = estimate(plan, progress)
-    assert found is not None
-    assert plan.gauge is not None
-    assert progress.fitted is not None
-    spread, centre, residual, first = 1.0, 0.0, 1.0, int(plan.layout.constant)
-    if plan.layout.response:
-        *slopes, residual = np.linalg.inv(progress.scatter.rows)[plan.d].tolist()
-        spread, centre = math.hypot(*slopes[first:], residual), slopes[0] if first else 0.0
-    if plan.rules.track and not plan.rules.varying:
-        residual = progress.fitted.scale
-    gauge = plan.gauge._replace(residual=REACH * residual, spread=REACH * spread, centre=centre)
-    return progress._replace(state=state._replace(theta=found.theta), gauge=gauge, final=found)
 
 
 # --- offsets and steps ------------------------------------------------------------------------------------------

@@ -17,9 +17,8 @@ from privreg.collector.inference.methods import WIDE, Estimate, Method, Steps, o
 from privreg.collector.inference.pivots import Normal, RandomScaling, StudentT
 from privreg.collector.inference.resampling import FIRST, KAPPA, Anytime, Bootstrap, Sandwich, floored, sandwich
 from privreg.errors import InferenceError, OptionError
-from privreg.families.family import Family
 from privreg.families.residuals import clipped_square
-from privreg.families.weights import SCORE_WEIGHTS, ScoreWeights, omega
+from privreg.families.weights import SCORE_WEIGHTS, omega
 from privreg.fits.outcome import FitOutcome, outside_of, refuse_overflow
 from privreg.fits.rounds import SMALLER
 from privreg.fits.settings import FitOptions, Settings
@@ -72,20 +71,23 @@ def resolve(asked: FitOptions, methods: tuple[Method, ...], spec: ModelSpec, row
         edges = growing_edges(rows // batch, BATCHES, power)
     # blocks of n^β updates with β halfway between α and 1, as α < β < 1 is needed
     layout = Layout((1.0 - power) / 2.0, FEWEST, edges)
-    return Settings(
-        tuning="published",
-        score_text=words,
-        mechanism=mechanism,
-        methods=methods,
-        how=replace(
-            how,
-            batch=batch,
-            curvature_share=share,
-            weakest=_weakest(family, weights, spec.units.probe_inside(spec.design.probe)),
-            blocks=spec.blocks,
-            cut=layout if any(m.blocks for m in methods) else None,
-        ),
+    # the weakest eigenvalue is of E κ ω x xᵀ, of covariates like the probe's, shrunk as if bounds were declared at ±4 sd;
+    # κ is P(abs r ≤ c) at normal residuals of the assumed scale, or π(1 − π) near 1/5
+    probe, slope = units.probe_inside(spec.design.probe), 0.2
+    mean = probe.mean(axis=0)
+    x = mean + (probe - mean) * (math.sqrt(3.0) / 4.0)
+    if family.scoring.cornered:
+        ratio = 0.5 if isinstance(family.c, str) else float(family.c)
+        slope = math.erf(max(ratio, 0.1) / math.sqrt(2.0))
+    how = replace(
+        how,
+        batch=batch,
+        curvature_share=share,
+        weakest=float(np.linalg.eigvalsh(slope * (x * omega(weights, x)[:, None]).T @ x / len(x))[0]),
+        blocks=spec.blocks,
+        cut=layout if any(m.blocks for m in methods) else None,
     )
+    return Settings("published", words, mechanism, methods, how)
 
 
 def _refuse(asked: FitOptions, spec: ModelSpec) -> None:
@@ -155,19 +157,6 @@ def _refuse_methods(
             "give only with bounded covariates: declare finite bounds=, use score_weights='published', or "
             "inference='random_scaling'."
         )
-
-
-def _weakest(family: Family, weights: ScoreWeights, probe: Array) -> float:
-    """Smallest eigenvalue of E κ ω x xᵀ, for covariates like `probe` shrunk as if its bounds were declared at ±4 sd.
-
-    κ is P(abs r ≤ c) at normal residuals of the assumed scale, or π(1 − π) near 1/5.
-    """
-    mean, kappa = probe.mean(axis=0), 0.2
-    rows = mean + (probe - mean) * (math.sqrt(3.0) / 4.0)
-    if family.scoring.cornered:
-        ratio = 0.5 if isinstance(family.c, str) else float(family.c)
-        kappa = math.erf(max(ratio, 0.1) / math.sqrt(2.0))
-    return float(np.linalg.eigvalsh(kappa * (rows * omega(weights, rows)[:, None]).T @ rows / len(rows))[0])
 
 
 # --- the chain, and what results hold -----------------------------------------------------------------------------

@@ -158,19 +158,14 @@ def _efficient(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, 
     numbers = family.scoring.numbers(spec.classes) + int(spec.unusable) if measures else 0
     start = (1.0, 1.0, 0.0)  # of residuals, responses and their centre, until they are learned
     gauge = Gauge(family.code, family.tau, spec.classes, *start, family.y_max, spec.unusable) if numbers else None
-    return Settings(
-        tuning="efficient",
-        score_text=words,
-        mechanism=mechanism,
-        methods=methods,
-        how=Efficient(
-            *(rows, rules, mechanism, spec.blocks, scalar, low, high, threshold, weights != "unit", spec.unweighted),
-            *(_groups(asked.lanes, spec.clusters), gauge, numbers, measures),
-            rounds=asked.rounds,
-            covariates=asked.covariates,
-            like=asked.like,
-        ),
+    how = Efficient(
+        *(rows, rules, mechanism, spec.blocks, scalar, low, high, threshold, weights != "unit", spec.unweighted),
+        *(_groups(asked.lanes, spec.clusters), gauge, numbers, measures),
+        rounds=asked.rounds,
+        covariates=asked.covariates,
+        like=asked.like,
     )
+    return Settings("efficient", words, mechanism, methods, how)
 
 
 def _summing(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, rows: int | None) -> Settings:
