@@ -205,7 +205,6 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
     if plan.clusters:  # whose groups' sums differ
         linear = carry @ found.back
         estimates = methods.between_groups(found.each @ linear.T, found.parts, linear @ found.unknown @ linear.T)
-    names = [*np.array(spec.design.names)[order].tolist(), spec.design.endog_name]
     errors = np.sqrt(np.diag(cov))
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.nan_to_num(params / errors)
@@ -245,7 +244,7 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
         trail_params=np.array([outside(one) for _, one in points]),
         trail_variances=np.array([np.diag(covariance(one)) + (np.nan if plan.clusters else 0.0) for _, one in points]),
         **_words(held, spec, settings, found, extra),
-        notes=(*notes(findings, names, order, plan.rules.blocks), *said, *more),
+        notes=(*notes(findings, spec, order, plan.rules.blocks), *said, *more),
         unusable=findings.unanswered,
         clusters=clusters,
         clamping=None if findings.clamped is None else clamping_words(findings.clamped, "any column"),

@@ -13,6 +13,7 @@ from privreg.base.arrays import Array
 from privreg.collector.covariates.moments import LARGE, SMALL, Bounded
 from privreg.collector.plan import End
 from privreg.families.measures import NORMAL_95
+from privreg.formula.spec import ModelSpec
 from privreg.results.statement import Unusable
 from privreg.tables.diagnostics import Diagnostic, doubt, note
 
@@ -155,15 +156,13 @@ class _Fit(NamedTuple):
         return listed(self.names[j] for j in columns)
 
 
-def notes(found: Findings, names: Sequence[str], order: NDArray[np.intp], blocks: int) -> tuple[Diagnostic, ...]:
-    """Return the notes on results of `blocks` linear predictors.
-
-    `names` are columns inside, and the response; `order`, shape (d,), are places of those columns in the design.
-    """
+def notes(found: Findings, spec: ModelSpec, order: NDArray[np.intp], blocks: int) -> tuple[Diagnostic, ...]:
+    """Return the notes on results of `blocks` linear predictors; `order`, shape (d,), has the columns inside."""
 
     def place(columns: Iterable[int]) -> list[int]:
         return [b * len(order) + int(order[j]) for b in range(blocks) for j in columns]
 
+    names = [*np.array(spec.design.names)[order].tolist(), spec.design.endog_name]
     fit, have = _Fit(found, names, place), found.have
     out = [note("lost", columns=fit.called(found.lost))] if found.lost else []  # where bounds are wrong, others follow
     out += _of_bounds(fit) if have else []

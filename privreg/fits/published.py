@@ -71,7 +71,7 @@ def resolve(asked: FitOptions, methods: tuple[Method, ...], spec: ModelSpec, row
         edges = growing_edges(rows // batch, BATCHES, power)
     # blocks of n^β updates with β halfway between α and 1, as α < β < 1 is needed
     layout = Layout((1.0 - power) / 2.0, FEWEST, edges)
-    # the weakest eigenvalue is of E κ ω x xᵀ, of covariates like the probe's, shrunk as if bounds were declared at ±4 sd;
+    # the weakest eigenvalue is of E κ ω x xᵀ, covariates like the probe shrunk as if bounds were declared at ±4 sd;
     # κ is P(abs r ≤ c) at normal residuals of the assumed scale, or π(1 − π) near 1/5
     probe, slope = units.probe_inside(spec.design.probe), 0.2
     mean = probe.mean(axis=0)

@@ -70,7 +70,6 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.nan_to_num(params[-1] / errors)
     findings = found_of(held, found, settings, estimates, order, carry, ratios)._replace(summable=spec.summable)
-    names = [*np.array(spec.design.names)[order].tolist(), spec.design.endog_name]
     clusters, of_these = methods.of_clusters(held.clustered, plan.groups, lanes=True) if plan.clusters else ("", ())
     learned = [(k, j) for k, j in enumerate(plan.unscaled) if j < len(order)]
     spreads = np.full(len(order), np.nan)
@@ -118,7 +117,7 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
         trail_variances=np.array(variances) if banded else np.full((len(trail), len(theta)), np.nan),
         **_words(held, spec, settings),
         notes=(
-            *notes(findings, names, order, plan.blocks),
+            *notes(findings, spec, order, plan.blocks),
             *(_price(plan, progress, theta, spec) if plan.extremes and found is not None else ()),
             *(filled_note(spec.people.k_max, *progress.scatter.usable) if plan.persons else ()),
             *of_these,

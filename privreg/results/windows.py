@@ -102,8 +102,7 @@ class Windows(View):
         half = float(ndtri(1.0 - 0.5 * self.alpha)) * error
         edges = {"begin": np.repeat(self.found.begin, p), "end": np.repeat(self.found.end, p)}
         numbers = {"estimate": estimate, "std_error": error, "conf_low": estimate - half, "conf_high": estimate + half}
-        reliable = np.tile(self._reliable, w)
-        return Frame(self.fit.labels(w).assign(**edges, **numbers, reliable=reliable))
+        return Frame(self.fit.labels(w).assign(**edges, **numbers, reliable=np.tile(self._reliable, w)))
 
     @property
     def _reliable(self) -> NDArray[np.bool_]:

@@ -74,8 +74,7 @@ def advance(plan: Plan, progress: Progress, total: Array, count: int) -> Progres
         case _:
             found = _approached(plan, progress, total, count, by_silo)
     far = longest_row(plan.extremes, found.state.rows) if plan.extremes else found.state.longest
-    state = found.state._replace(number=progress.state.number + 1, longest=far)
-    return found._replace(state=state, held=held)
+    return found._replace(state=found.state._replace(number=progress.state.number + 1, longest=far), held=held)
 
 
 # --- location and moments --------------------------------------------------------------------------------------

@@ -116,8 +116,7 @@ def learn(
     left, shares, made_at = np.ones((d, d)), scatter.shares, asked(scatter.rows, constant2)
     space = whitening.certain(factors, made_at) if factors else None
     if space is not None:
-        mean = space.project(total / people)
-        shares = whitening.update(factors, shares, space, mean, people, sd, made_at)
+        shares = whitening.update(factors, shares, space, space.project(total / people), people, sd, made_at)
         pooled = _from_lower(space.project(_to_lower(pooled)), d)
         left = _from_lower(_to_lower(left) * space.left(len(total)), d)
     deviation = pooled / size

@@ -227,8 +227,7 @@ def means(rounds: Sequence[RoundMeans]) -> tuple[Array, Array, Array]:
     """Weights of rounds, shape (k,), and their mean states and reports, two of shape (k, q)."""
     total = np.array([r.weight.sum() for r in rounds])
     x = np.array([r.weight @ r.x for r in rounds]) / total[:, None]
-    g = np.array([r.weight @ r.g for r in rounds]) / total[:, None]
-    return total, x, g
+    return total, x, np.array([r.weight @ r.g for r in rounds]) / total[:, None]
 
 
 def along(curvature: Curvature, directions: Array) -> tuple[Array, Array]:

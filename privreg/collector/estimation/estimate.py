@@ -166,8 +166,7 @@ def measured(plan: Plan, progress: Progress, reports: Batch, unit: float) -> tup
     m = plan.measured
     if progress.gauge is None or reports.people <= m:
         return ()
-    weight = float(reports.weight.sum())
-    total = reports.total.sum(axis=(0, 1)) / weight
+    total = reports.total.sum(axis=(0, 1)) / float(reports.weight.sum())
     mean = total[:m]
     cov = (total[m:].reshape(m, m) - np.outer(mean, mean)) / reports.people
     return measures.summarise(progress.gauge, mean, cov, unit * progress.state.y_scale)

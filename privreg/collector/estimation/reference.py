@@ -169,8 +169,7 @@ def spreads(model: Reference, rows: Array, theta: Array, c: float, s: float, *, 
         for size in (-STEP, STEP):
             for away, column in zip(distance.T, along.T, strict=True):
                 points = z + math.expm1(size) * np.outer(away, column)
-                near = reference(model.rules, points, blocks=model.blocks)
-                ends.append(_blocks_secant(near, theta, theta))
+                ends.append(_blocks_secant(reference(model.rules, points, blocks=model.blocks), theta, theta))
         low, high = np.split(np.array(ends), 2)
         return (high - low).reshape(-1, len(theta), len(theta)) / (2.0 * STEP)
     w, there = model.weight * model.answering / len(z), model.predictors(theta)
