@@ -354,13 +354,14 @@ class RoundsRun(Run):
 
     def asks_clamping(self, rows: int) -> bool:
         """True if any of the next `rows` records may be asked: rounds that may be left out are."""
-        rounds, sizes = self.plan.rounds, list[int](self.progress.held)
+        rounds, held = self.plan.rounds, list[int](self.progress.held)
         asked = next((k for k, r in enumerate(rounds) if r.role == "clamping"), -1)
-        if len(sizes) > asked:
+        if len(held) > asked:
             return False
+        sizes = held
         while len(sizes) < asked:  # a round that may be left out may be
             sizes = [*sizes, 0 if rounds[len(sizes)].optional else people_of(rounds, tuple(sizes), self.plan.rows)]
-        return sum(self.progress.held) + self.at + self._held + rows > sum(sizes)
+        return sum(held) + self.at + self._held + rows > sum(sizes)
 
     def _enter(self, rows: Block) -> None:
         if self.plan.persons is not None:
