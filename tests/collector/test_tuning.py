@@ -27,7 +27,7 @@ PLACES = (
         for file in sorted((ROOT / "privreg/families").glob("*.py"))
         if file.stem not in {"logistic", "measures", "poisson", "residuals", "scores", "squared"}  # of the papers
     ),
-    *sorted((ROOT / "privreg/fits").glob("*.py")),  # but for the published algorithm's
+    *(file for file in sorted((ROOT / "privreg/fits").glob("*.py")) if file.stem != "published"),
     *(
         ROOT / f"privreg/{name}.py"
         for name in ("simulation/tuning", "protocol/codes", "protocol/rounds", "protocol/schedule")
