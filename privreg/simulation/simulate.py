@@ -217,21 +217,18 @@ class FieldRun(RoundsRun):
 
         Noise of single reports is the same by every delay, and each report has a weight in one of them.
         """
-        if not self.delays:
-            return super()._sums(rows, number, groups)
-        arriving = [self._arriving(rows, k) for k in range(self._late + 1)]
-        return np.array([super(FieldRun, self)._sums(some, number, groups) for some in arriving])
+        return np.asarray(self._by_delay(rows, partial(super()._sums, number=number, groups=groups)))
 
     def _weights(self, rows: Block, groups: int) -> Array:
-        if not self.delays:
-            return super()._weights(rows, groups)
-        each = [super(FieldRun, self)._weights(self._arriving(rows, k), groups) for k in range(self._late + 1)]
-        return np.array(each)
+        return np.asarray(self._by_delay(rows, partial(super()._weights, groups=groups)))
 
-    def _arriving(self, rows: Block, delay: int) -> Block:
-        """A block in which records whose reports have another delay have weight 0."""
+    def _by_delay(self, rows: Block, of: Callable[[Block], Any]) -> Any:
+        """Results of `of` a block by the delay of reports: records whose reports have another one have weight 0."""
+        if not self.delays:
+            return of(rows)
         weight = np.ones(len(rows.y)) if rows.weight is None else rows.weight
-        return rows._replace(weight=np.where(rows.delay == delay, weight, 0.0))
+        each = (rows._replace(weight=np.where(rows.delay == k, weight, 0.0)) for k in range(self._late + 1))
+        return [of(one) for one in each]
 
     def _take(self, some: Ints, rows: Block, groups: int) -> None:
         super()._take(some, rows, groups)
