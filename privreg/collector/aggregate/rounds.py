@@ -330,7 +330,7 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
     gain = max(float(here.score @ here.score) - plan.size * noise, 0.3 * noise)  # shorter as noise explains it
     # a start by least squares is farther off where the link isn't linear
     most = FAR * rules.bend if rules.follows else 2.0 * FAR
-    step, slopes = np.zeros(plan.size), on_the_way(plan, state.rows)
+    step, slopes = np.zeros(plan.size), None if plan.followed else on_the_way(plan, state.rows)
     for _ in range(WALKED if slopes else 1):
         mean = slopes(found.mean, state.theta, state.threshold(rules) * step)[0] if slopes else found.mean
         step = -cautious(mean, found.variances, here.score) * gain / (gain + plan.size * noise)  # (10)
