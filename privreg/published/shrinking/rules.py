@@ -6,19 +6,39 @@ and the value to shrink to is 0.
 HDR4ME* needs two warnings. Its L2 rule takes the deviation's mean for the true mean θ̄ in λ = q/(2θ̄), q a quantile of
 abs(deviation): that is 0 for an unbiased mechanism, so that λ is infinite and the estimate 0, whatever the reports say.
 And its Theorems 4 and 5 take the probability that *some* deviation exceeds 1 for the probability that *all* do
-(`theory.threshold_probabilities`). ``python -m benchmarks.means shrinkage`` measures where each wins.
+(`threshold_probabilities` of `benchmarks/papers/duan.py`). ``python -m benchmarks.means shrinkage`` measures where each
+wins.
 """
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtr, ndtri
 
 from privreg.base.arrays import Array
 from privreg.errors import OptionError, choose, level
-from privreg.published.shrinking.theory import absolute_quantile, within
 
 SHRINKAGE: Final = ("sure", "james_stein", "hdr4me")
+
+
+def within(mean: Array, sd: Array, limit: Any) -> Array:
+    """P(|N(mean, sd²)| ≤ limit)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        inside = ndtr((limit - mean) / sd) - ndtr((-limit - mean) / sd)
+    return np.asarray(np.where(sd > 0.0, inside, (np.abs(mean) <= limit).astype(np.float64)))
+
+
+def absolute_quantile(mean: Array, sd: Array, q: float) -> Array:
+    """Quantile of |N(mean, sd²)|, by bisection where the mean is not 0."""
+    low, high = np.zeros_like(sd), np.abs(mean) + sd * float(-ndtri((1.0 - q) / 2.0))
+    if not np.any(mean):
+        return high
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        short = within(mean, sd, middle) < q
+        low, high = np.where(short, middle, low), np.where(short, high, middle)
+    return np.asarray(high)
 
 
 def soft_threshold(estimates: ArrayLike, thresholds: ArrayLike) -> Array:
