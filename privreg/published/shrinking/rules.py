@@ -29,18 +29,6 @@ def within(mean: Array, sd: Array, limit: Any) -> Array:
     return np.asarray(np.where(sd > 0.0, inside, (np.abs(mean) <= limit).astype(np.float64)))
 
 
-def absolute_quantile(mean: Array, sd: Array, q: float) -> Array:
-    """Quantile of |N(mean, sd²)|, by bisection where the mean is not 0."""
-    low, high = np.zeros_like(sd), np.abs(mean) + sd * float(-ndtri((1.0 - q) / 2.0))
-    if not np.any(mean):
-        return high
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        short = within(mean, sd, middle) < q
-        low, high = np.where(short, middle, low), np.where(short, high, middle)
-    return np.asarray(high)
-
-
 def soft_threshold(estimates: ArrayLike, thresholds: ArrayLike) -> Array:
     """Take estimates towards 0 by their thresholds, at most to 0; an L1 penalty's solution."""
     x = np.asarray(estimates, dtype=np.float64)
@@ -61,7 +49,12 @@ def hdr4me(
     choose("rule", rule, ("mixture", "l1", "l2"))
     x, sd = np.asarray(estimates, dtype=np.float64), np.asarray(sds, dtype=np.float64)
     shift = np.broadcast_to(np.asarray(bias, dtype=np.float64), x.shape)
-    threshold = absolute_quantile(shift, sd, 1.0 - level(1.0 - quantile))
+    q = 1.0 - level(1.0 - quantile)
+    low, threshold = np.zeros_like(sd), np.abs(shift) + sd * float(-ndtri((1.0 - q) / 2.0))
+    for _ in range(60 if np.any(shift) else 0):  # the quantile of abs(deviation), by bisection
+        middle = 0.5 * (low + threshold)
+        short = within(shift, sd, middle) < q
+        low, threshold = np.where(short, middle, low), np.where(short, threshold, middle)
     one = soft_threshold(x, threshold)
     with np.errstate(divide="ignore", invalid="ignore"):
         two = np.where(threshold > 0.0, x / (threshold / np.abs(shift) + 1.0), x)  # λ is 0 without deviations
