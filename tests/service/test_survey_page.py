@@ -465,8 +465,9 @@ def test_the_questions_are_in_the_studys_box_where_answers_are_shown_too(browser
         assert page.get_by_text(fake).count() == page.locator(".said").get_by_text(fake).count() == 1
 
 
-def focused(page):
-    """Tag of what has the focus, and the style of the ring around it."""
+def focused(page, wanted="H1"):
+    """Tag of what has the focus, once it is the one that is `wanted`, and the style of the ring around it."""
+    page.wait_for_function("tag => document.activeElement.tagName === tag", arg=wanted)
     return page.evaluate("[document.activeElement.tagName, getComputedStyle(document.activeElement).outlineStyle]")
 
 
@@ -481,7 +482,7 @@ def test_no_ring_that_nobody_asked_for(browser, survey):
             page.reload()
         page.locator("main").click(position={"x": 3, "y": 3})
         page.keyboard.press("PageDown")
-        assert focused(page)[0] == "BODY"
+        assert focused(page, "BODY")[0] == "BODY"
         one.fill().make()
         assert focused(page) == ["H1", "none"]
 
