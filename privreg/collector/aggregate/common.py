@@ -124,12 +124,7 @@ def bend(rounds: Rounds, curved: Curvature, alone: Array) -> Bend:
         rows, slopes = [s.state.rows for s in rounds.summed], np.array([t.slope for t in rounds.turned])
         alike = np.array([[float(np.array_equal(a, b)) for b in rows] for a in rows])
         parts, c = 1.0 / alone / (1.0 / alone).sum(), rounds.c * plan.rules.bend
-        one, tilt = np.linalg.inv(last.rows)[0], None
-        if plan.rules.link == "log":
-            tilt = partial(tilted, one)
-        elif plan.rules.link == "logit":
-            forms = np.linalg.pinv(plan.cuts + np.eye(d)[0]) if plan.cuts.size else np.eye(d)[:, :1]
-            tilt = partial(leaning, np.linalg.inv(last.rows).T @ forms)
+        one, tilt = np.linalg.inv(last.rows)[0], on_the_way(plan, last.rows)
         added, unsure = secants(slopes, noise, places, alike, parts, last, c, curved.mean, curved.pooled, tilt)
         if plan.rules.link != "log":
             return Bend(added, lambda theta, _: unsure(theta))
@@ -217,6 +212,20 @@ def secants(
         return np.asarray(0.5 * (1.0 + 1.0 / d) * np.maximum(variances[:rounds] - least, 0.0) * far)
 
     return added, unsure
+
+
+def on_the_way(plan: Plan, rows: Array) -> Callable[[Array, Array, Array], tuple[Array, Array]] | None:
+    """Mean slope on a way from a state, and that at its end, as functions of the slope there, the state and the way.
+
+    Of exponential means and logits, in coordinates z = `rows` @ x; None of other scores, as of gaps between cut points.
+    """
+    back, d = np.linalg.inv(rows), len(rows)
+    gaps = plan.cuts.size and plan.rules.shape.a
+    if gaps or not plan.rules.scoring.curved or plan.rules.link not in {"log", "logit"}:
+        return None
+    if plan.rules.link == "log":
+        return partial(tilted, back[0])
+    return partial(leaning, back.T @ (np.linalg.pinv(plan.cuts + np.eye(d)[0]) if plan.cuts.size else np.eye(d)[:, :1]))
 
 
 def tilted(one: Array, slope: Array, _: Array, move: Array) -> tuple[Array, Array]:

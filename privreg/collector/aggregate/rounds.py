@@ -8,6 +8,7 @@ from scipy.special import ndtr, ndtri
 
 from privreg.base.arrays import Array
 from privreg.collector.aggregate import classes, lengths
+from privreg.collector.aggregate.common import on_the_way
 from privreg.collector.aggregate.curvature import (
     Curvature,
     cautious,
@@ -35,6 +36,7 @@ collectors none was marked with this, and 3% with 1; where hazards differ by a f
 LEAP: Final = math.log(4.0)  # Of the logarithm of an extra parameter in one step
 STARTS: Final = (0.05, 5.0)  # Of an extra parameter
 FILLED: Final = 1e-3  # Part of a report that people are taken to fill at least
+WALKED: Final = 6  # Times that a step and the mean slope on its way follow from each other
 NOISY: Final = 2.0  # Sds of its noise within which a step's length is explained by it
 
 
@@ -326,12 +328,16 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
         lines = np.concatenate([lines, lengths.skewed(plan, moments, state.rows, state.reach(plan))])
     noise = plan.square / people_of[-1] + here.sds[0] ** 2
     gain = max(float(here.score @ here.score) - plan.size * noise, 0.3 * noise)  # shorter as noise explains it
-    step = -cautious(found.mean, found.variances, here.score) * gain / (gain + plan.size * noise)  # (10)
-    size = float(np.linalg.norm(step))
-    reach = np.array([size, *np.abs(lines @ step)])
     # a start by least squares is farther off where the link isn't linear
     most = FAR * rules.bend if rules.follows else 2.0 * FAR
-    theta = state.theta + state.threshold(rules) * step * min(1.0, most / max(size, 1e-12))
+    step, slopes = np.zeros(plan.size), None if plan.followed else on_the_way(plan, state.rows)
+    for _ in range(WALKED if slopes else 1):
+        mean = slopes(found.mean, state.theta, state.threshold(rules) * step)[0] if slopes else found.mean
+        step = -cautious(mean, found.variances, here.score) * gain / (gain + plan.size * noise)  # (10)
+        step = step * min(1.0, most / max(float(np.linalg.norm(step)), 1e-12))
+    size = float(np.linalg.norm(step))
+    reach = np.array([size, *np.abs(lines @ step)])
+    theta = state.theta + state.threshold(rules) * step
     moved = here.scale - math.log(state.scale)
     sure = WINDOWS[1 if again else 2]
     if rules.scoring.extra:  # a step that noise explains gets no shorter
