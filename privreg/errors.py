@@ -286,7 +286,7 @@ def located(where: str) -> Iterator[None]:
     """Say where data, or declarations, are that can't be read."""
     try:
         yield
-    except (DataError, SchemaError) as e:
+    except (DataError, SchemaError, UnsupportedArgumentError) as e:
         e.args = (f"{where}: {e}", *e.args[1:])
         raise
 

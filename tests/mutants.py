@@ -514,11 +514,18 @@ MUTANTS = (
         (f"{CURVED}::test_a_step_of_an_exponential_mean_leaves_no_square_of_it",),
     ),
     Mutant(
-        "slopes of cut points that don't change on the way from a state",
+        "slopes of logits that don't change on the way from a state",
         "privreg/collector/aggregate/common.py",
-        "sizes = levels * (np.cosh(start) / np.cosh(there)) ** 2",
-        "sizes = levels",
+        "sizes = levels[:, None] * chance * ratios.T",
+        "sizes = levels[:, None] * chance + 0.0 * ratios.T",
         (f"{CURVED}::test_slopes_of_cut_points_change_as_their_shares_do",),
+    ),
+    Mutant(
+        "logits with an offset whose slopes change as if there were none",
+        "privreg/collector/aggregate/common.py",
+        "if gaps or plan.shifted or not",
+        "if gaps or not",
+        (f"{CURVED}::test_slopes_on_a_way_are_known_of_logits_without_offsets_and_of_exponential_means",),
     ),
     Mutant(
         "marks of an interval without events on what doesn't depend on it",

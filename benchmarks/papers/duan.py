@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from scipy.special import gammaln
 from scipy.stats import kstest, norm
 
@@ -20,6 +21,7 @@ from privreg.base.arrays import Array
 from privreg.means import break_even, hdr4me, moments
 from privreg.privacy.ledger import Budget, gdp_mu
 from privreg.privacy.scalar import number_mechanism
+from privreg.published.shrinking.rules import within
 
 RULES: Final = ("l1", "l2", "mixture")
 RESULTS: Final = Path(__file__).parent / "results"
@@ -202,6 +204,16 @@ def regularised(runs: int = 100) -> pd.DataFrame:
                 row |= {"l1": error["l1"], "l2": error["l2"], "hdr4me": error["mixture"]}
                 rows.append(row | {"best": min(error["none"], error["l1"], error["l2"])})
     return pd.DataFrame(rows)
+
+
+def threshold_probabilities(sds: ArrayLike, *, limit: float = 1.0) -> tuple[float, float]:
+    """Probability that some, and that all, of independent deviations of mean 0 and these sds exceed a limit.
+
+    Theorems 4 and 5 of HDR4ME* need the second and print the first; `sds` have shape (d,).
+    """
+    sd = np.asarray(sds, dtype=np.float64)
+    beyond = 1.0 - within(np.zeros_like(sd), sd, limit)
+    return float(1.0 - np.prod(1.0 - beyond)), float(np.prod(beyond))
 
 
 def layers() -> tuple[int, int, int]:

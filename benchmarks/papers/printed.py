@@ -540,7 +540,7 @@ def rows() -> pd.DataFrame:
         _unprinted("XSJKH, expectile tables", "xsjkh-expectile"),
         _row("XSJKH, Table 2", "variables of the insurance records", "data/README.md", "reconstructed", ""),
         *_xsjkh_figures(),
-        _row("SXJKH, Table 1", "rates", "privreg.published.chain.theory.rates", "used as printed", ""),
+        _row("SXJKH, Table 1", "rates", "benchmarks.papers.bounds.rates", "used as printed", ""),
         _row("SXJKH, Figure 1", "as Figure 1 of XSJKH", "1.06 to 1.10", clipping, "clipping", runs="10"),
         *_distances(),
         *_stream_rows(),

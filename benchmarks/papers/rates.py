@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from benchmarks.papers.bounds import rates
 from benchmarks.papers.designs import THRESHOLD, Design, chunks, truth
 from benchmarks.papers.engine import described, seeds
 from benchmarks.papers.figures import distance_figure, order_figure, rate_figure
@@ -28,7 +29,6 @@ from privreg.fits.published import numbers
 from privreg.fits.settings import FitOptions, Settings
 from privreg.published.chain import collector
 from privreg.published.chain.plans import Steps
-from privreg.published.chain.theory import rates
 from privreg.simulation.streaming.stream import Stream
 from privreg.simulation.tuning import resolve_tuning
 

@@ -184,7 +184,15 @@ def _rows(m: Mapping[str, Any]) -> Iterator[tuple[str, Row]]:
     label = m["kind"] == "scores" and plan.label
     one, axes = np.ones(d), np.eye(d)
     if m["kind"] in {"curvature", "central"}:
-        yield from _bent_rows(plan, theta, alone=bool(m.get("alone")))
+        # rows at right angles, of the most curvature and much score: an offset puts their predictor there
+        eta, y = scores.scoring_of(plan.shape.family).steep(plan.shape, plan.c * INSIDE)
+        yield NOISE_ONLY, Row(0.0 * one, math.nan)
+        bent = {"first axis": axes[0], "last axis": axes[-1], "x = 1": one / math.sqrt(d)}
+        bent = {"x = 1": one} if m.get("alone") else bent
+        for (name, x), length in itertools.product(bent.items(), (1.0,) if m.get("alone") else (math.sqrt(2.0), LONG)):
+            words, long = f"{name}, length {length:.4g}", length * x
+            yield f"{words}, steepest", Row(long, y, eta - float(long @ theta))
+            yield f"{words}, y far", Row(long, FAR, eta - float(long @ theta))
         return
     if label or m.get("alone"):
         xs = [("x = 1", axes[0])]  # covariates that are public, or none, are the same for neighbours
@@ -206,20 +214,6 @@ def _rows(m: Mapping[str, Any]) -> Iterator[tuple[str, Row]]:
             ys = scores.scoring_of(plan.shape.family).responses(plan.shape, float(x @ theta) + offset, c)
         for y_name, y in ys:
             yield f"{x_name}, {y_name}", Row(x, y, offset)
-
-
-def _bent_rows(plan: Plan, theta: Array, *, alone: bool) -> Iterator[tuple[str, Row]]:
-    """Rows at right angles, of the most curvature and much score: an offset puts their predictor there."""
-    d, shape, c = len(theta), plan.shape, plan.c * INSIDE
-    eta, y = scores.scoring_of(shape.family).steep(shape, c)
-    yield NOISE_ONLY, Row(np.zeros(d), math.nan)
-    xs = {"first axis": np.eye(d)[0], "last axis": np.eye(d)[-1], "x = 1": np.ones(d) / math.sqrt(d)}
-    xs = {"x = 1": np.ones(1)} if alone else xs
-    for (name, x), length in itertools.product(xs.items(), (1.0,) if alone else (math.sqrt(2.0), LONG)):
-        long = length * x
-        words = f"{name}, length {length:.4g}"
-        yield f"{words}, steepest", Row(long, y, eta - float(long @ theta))
-        yield f"{words}, y far", Row(long, FAR, eta - float(long @ theta))
 
 
 def _diameter(m: Mapping[str, Any], row: Row) -> float:

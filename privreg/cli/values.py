@@ -179,33 +179,6 @@ def single(option: str, given: Sequence[str], form: str) -> dict[str, float]:
     return {name: values[0] for name, values in found.items()}
 
 
-def _read(kind: str, option: str, given: Any, form: str) -> Any:
-    """Value of an option by its kind: numbers by name, or one for all; names, None for "none"; numbers or one."""
-    match kind:
-        case "pairs":
-            return pairs(option, given, form)
-        case "levels":
-            return levels(given)
-        case "numbers":
-            return numbers(option, given, form)
-        case "coefficients":
-            return single(option, given, form)
-        case "sizes":
-            found = floats(given[0], ",") if len(given) == 1 else None
-            by_name = f"NAME=NUMBER, such as {option} age=20"
-            return found[0] if found and len(found) == 1 else single(option, given, by_name)
-        case "names":
-            return {"none": None, "auto": "auto"}.get(given, tuple(name.strip() for name in given.split(",")))
-        case "counts":
-            if (found := floats(given, ",")) is None:
-                raise OptionError(f"{option} {quoted(given)} must read {form}, such as 2000,500,800.")
-            counts = [int(v) if v.is_integer() else v for v in found]
-            return counts if len(counts) > 1 else counts[0]
-        case "texts":
-            return tuple(given)
-    return given
-
-
 def given(a: argparse.Namespace, door: str) -> dict[str, Any]:
     """Options of a front door but its budget and its family, as keyword arguments, without those at their defaults.
 
@@ -213,9 +186,32 @@ def given(a: argparse.Namespace, door: str) -> dict[str, Any]:
     """
     taken, out = accepted(door), {}
     for o in of_verb(a.verb):
-        value = getattr(a, o.dest)
-        if taken.get(o.name) is o and o.group != BUDGET and o.kind not in {"family", "budgets"}:
-            if value is None or value is False or value == [] or value == o.default:
-                continue
-            out[o.name] = _read(o.kind, o.spelt, value, o.metavar or "")
+        value, option, form = getattr(a, o.dest), o.spelt, o.metavar or ""
+        if taken.get(o.name) is not o or o.group == BUDGET or o.kind in {"family", "budgets"}:
+            continue
+        if value is None or value is False or value == [] or value == o.default:
+            continue
+        match o.kind:
+            case "pairs":
+                value = pairs(option, value, form)
+            case "levels":
+                value = levels(value)
+            case "numbers":
+                value = numbers(option, value, form)
+            case "coefficients":
+                value = single(option, value, form)
+            case "sizes":  # by name, or one for all
+                found = floats(value[0], ",") if len(value) == 1 else None
+                by_name = f"NAME=NUMBER, such as {option} age=20"
+                value = found[0] if found and len(found) == 1 else single(option, value, by_name)
+            case "names":
+                value = {"none": None, "auto": "auto"}.get(value, tuple(name.strip() for name in value.split(",")))
+            case "counts":
+                if (found := floats(value, ",")) is None:
+                    raise OptionError(f"{option} {quoted(value)} must read {form}, such as 2000,500,800.")
+                counts = [int(v) if v.is_integer() else v for v in found]
+                value = counts if len(counts) > 1 else counts[0]
+            case "texts":
+                value = tuple(value)
+        out[o.name] = value
     return out

@@ -331,7 +331,18 @@ def plan(a: argparse.Namespace) -> int:
         title = f"Least effects that tests at level {found.alpha:g} find with power {power:g}"
         print(f"\n{as_text([Table(list(table.index), ['std err', 'detectable'], rows, title)])}")
     if a.at_n is not None or a.at_mu is not None:
-        print(f"\n{_grid(found, a)}")
+        import pandas as pd
+
+        read = {}
+        for option, text in {"n": a.at_n, "mu": a.at_mu}.items():
+            read[option] = None if text is None else floats(text, ",")
+            if text is not None and read[option] is None:
+                raise OptionError(f"--at-{option} {text!r} must be numbers with commas between, such as 0.5,1,2.")
+        widths = found.table(**read, coef=a.coef)
+        trusted = pd.DataFrame(widths.attrs["reliable"], index=widths.index)
+        body = widths.map("{:.4g}".format) + trusted.replace({True: "  ", False: " †"})
+        said = "" if trusted.to_numpy().all() else "\n† a fit would say not to rely on such an interval"
+        print(f"\nmean width of the intervals of {widths.attrs['coef']}\n{body.to_string()}{said}")
     if a.compare_trust:
         print(f"\n{shown(found.compare_trust(a.coef))}", flush=True)
     if a.compare_families:
@@ -367,22 +378,6 @@ def _public(option: str, path: str) -> Any:
         raise OptionError(f"--{option} {path!r}: give a file of rows that exists, named {' or '.join(kinds)}{more}.")
     broken = OptionError(f"--{option} {path!r} is empty, or can't be read; give public rows below a header.")
     return quietly(lambda: kinds[Path(path).suffix.lower()](path), broken)
-
-
-def _grid(found: Any, a: argparse.Namespace) -> str:
-    """Mean widths over people and budgets."""
-    import pandas as pd
-
-    read = {}
-    for option, text in {"n": a.at_n, "mu": a.at_mu}.items():
-        read[option] = None if text is None else floats(text, ",")
-        if text is not None and read[option] is None:
-            raise OptionError(f"--at-{option} {text!r} must be numbers with commas between, such as 0.5,1,2.")
-    table = found.table(**read, coef=a.coef)
-    trusted = pd.DataFrame(table.attrs["reliable"], index=table.index)
-    body = table.map("{:.4g}".format) + trusted.replace({True: "  ", False: " †"})
-    said = "" if trusted.to_numpy().all() else "\n† a fit would say not to rely on such an interval"
-    return f"mean width of the intervals of {table.attrs['coef']}\n{body.to_string()}{said}"
 
 
 VERBS: Final = {verb.__name__: verb for verb in (fit, means, show, data, plan, schema)}

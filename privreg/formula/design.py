@@ -207,11 +207,6 @@ class Design:
         """The raw numeric column that the response equals, else None."""
         return None if self.encoder.response or self.endog_levels else self.endog_sources[0]
 
-    @property
-    def _right(self) -> tuple[str, ...]:
-        """Raw columns that are read for the matrix; of arrays also those that hold a constant."""
-        return self.covariates if self.rows is None else self.rows.names
-
     def encode(self, rows: Any, missing: str = "raise") -> Encoded:
         """Encode raw rows: clamp numbers to their bounds, code factors by their declared levels.
 
@@ -267,7 +262,7 @@ class Design:
     def at(self, name: str, values: Floats) -> Floats:
         """Public rows at values of a number, others in the middle of their limits, factors at their first level."""
         rows: dict[str, Any] = {name: values}
-        for c in self._right:
+        for c in self.covariates if self.rows is None else self.rows.names:
             if c in self.schema.levels:
                 rows[c] = np.zeros(len(values), dtype=np.intp)
             elif c != name:
@@ -276,7 +271,8 @@ class Design:
 
     def encode_exog(self, exog: Any, *, clamp: bool = False, gaps: bool = False) -> Floats:
         """Encode the right-hand side only, of arrays also by column; without clamping unless asked: for prediction."""
-        new, columns = exog if self.rows is None or isinstance(exog, dict) else self.rows.of_exog(exog), self._right
+        new = exog if self.rows is None or isinstance(exog, dict) else self.rows.of_exog(exog)
+        columns = self.covariates if self.rows is None else self.rows.names  # also those that hold a constant
         rows = prepare(new, columns, self.schema, clamp=set(columns) if clamp else (), gaps=gaps, new=True)
         n = len(next(iter(rows.values()))) if rows else rows_of(new)
         return self._exog(rows, n, clamp=clamp, gaps=gaps)[0]

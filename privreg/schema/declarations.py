@@ -171,35 +171,6 @@ def public_mapping(kind: str, value: object) -> Mapping[Any, Any]:
     return value
 
 
-def _correlations(given: Mapping[Names, object], moments: Mapping[str, Pair]) -> dict[Names, float]:
-    """Check correlations, each pair once, names in alphabetical order."""
-    out: dict[Names, float] = {}
-    for key, value in given.items():
-        a, b = sorted(key)
-        said = f"moments[{a!r}, {b!r}]"
-        if unknown := [name for name in (a, b) if name not in moments]:
-            raise SchemaError(
-                f"{said} is the correlation of {unknown[0]!r}, which has no moments; "
-                f"give moments={{{unknown[0]!r}: (mean, sd)}} too, or leave the pair out."
-            )
-        if a == b or (a, b) in out:
-            raise SchemaError(f"{said} is given twice, or of a column with itself; name two columns, or keep one.")
-        rho = real(value)
-        if rho is None or not -1 < rho < 1:
-            raise SchemaError(
-                f"{said} is {shown(value)}; a correlation is a number above -1 and below 1. "
-                "Of two columns that determine each other, leave one out of the model."
-            )
-        out[a, b] = rho
-    names = sorted({name for pair in out for name in pair})
-    if names and np.linalg.eigvalsh(_matrix(names, out))[0] < SMALLEST_EIGENVALUE:
-        raise SchemaError(
-            f"the correlations of {', '.join(map(repr, names))} can't hold together (their matrix is not positive "
-            "definite; a pair that is left out counts as 0); declare every pair of them, or values nearer to 0."
-        )
-    return {pair: out[pair] for pair in sorted(out)}
-
-
 def _matrix(names: Sequence[str], correlations: Mapping[Names, float]) -> np.ndarray:
     out = np.eye(len(names))
     for i, a in enumerate(names):
@@ -253,12 +224,34 @@ class Schema:
                 f"bounds[{endless[0]!r}] = (-inf, inf) leaves the column without a scale; give finite bounds or "
                 f'moments={{{endless[0]!r}: (mean, sd)}} (a fit may leave it out with scaling="private").'
             )
-        correlations = _correlations({pair: v for pair, v in given.items() if isinstance(pair, tuple)}, moms)
+        rhos: dict[Names, float] = {}  # each pair once, names in alphabetical order
+        for (a, b), value in ((sorted(pair), v) for pair, v in given.items() if isinstance(pair, tuple)):
+            said = f"moments[{a!r}, {b!r}]"
+            if unknown := [name for name in (a, b) if name not in moms]:
+                raise SchemaError(
+                    f"{said} is the correlation of {unknown[0]!r}, which has no moments; "
+                    f"give moments={{{unknown[0]!r}: (mean, sd)}} too, or leave the pair out."
+                )
+            if a == b or (a, b) in rhos:
+                raise SchemaError(f"{said} is given twice, or of a column with itself; name two columns, or keep one.")
+            rho = real(value)
+            if rho is None or not -1 < rho < 1:
+                raise SchemaError(
+                    f"{said} is {shown(value)}; a correlation is a number above -1 and below 1. "
+                    "Of two columns that determine each other, leave one out of the model."
+                )
+            rhos[a, b] = rho
+        names = sorted({name for pair in rhos for name in pair})
+        if names and np.linalg.eigvalsh(_matrix(names, rhos))[0] < SMALLEST_EIGENVALUE:
+            raise SchemaError(
+                f"the correlations of {', '.join(map(repr, names))} can't hold together (their matrix is not positive "
+                "definite; a pair that is left out counts as 0); declare every pair of them, or values nearer to 0."
+            )
         both = [name for name in private if name in lows or name in cats or name in moms]
         if both or len(set(private)) != len(private):
             fix = "can't be declared and have a scale that is learned privately, nor be named twice; keep one"
             raise SchemaError(f"{', '.join(map(repr, both or private))} {fix}.")
-        return cls(lows, cats, moms, private=tuple(private), correlations=correlations, dates=dates)
+        return cls(lows, cats, moms, private=tuple(private), correlations=dict(sorted(rhos.items())), dates=dates)
 
     @classmethod
     def from_file(cls, path: str | Path) -> "Schema":

@@ -37,8 +37,6 @@ def document(path: str | Path) -> Any:
     if quietly(file.stat, unreadable).st_size > _LARGEST:
         raise SchemaError(f"{file.name} is larger than any schema (1 MB); is it the data?")
     text = normalize("NFC", quietly(lambda: file.read_text("utf-8-sig"), unreadable))
-    if file.suffix.lower() != ".json":
-        return _yaml(text)
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in pairs]
@@ -46,22 +44,8 @@ def document(path: str | Path) -> Any:
             raise SchemaError(f"the key {shown(twice[0])} is given twice; keep one.")
         return dict(pairs)
 
-    return quietly(lambda: json.loads(text, object_pairs_hook=once), SchemaError("not readable as JSON; mend it."))
-
-
-def checked_path(path: object) -> Path:
-    """The path of a schema's file, by its suffix."""
-    if not isinstance(path, str | Path):
-        raise SchemaError(
-            f"a schema is a Schema or the path of a file, got {type(path).__name__}; declarations in Python are "
-            "bounds=, levels= and moments=."
-        )
-    if Path(path).suffix.lower() not in (*_YAML, ".json"):
-        raise SchemaError(f"{Path(path).name!r} is no schema by its suffix; name it .yaml, .yml or .json.")
-    return Path(path)
-
-
-def _yaml(text: str) -> Any:
+    if file.suffix.lower() == ".json":
+        return quietly(lambda: json.loads(text, object_pairs_hook=once), SchemaError("not readable as JSON; mend it."))
     yaml = need("yaml", "yaml", "a schema in YAML")
     try:
         tree = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -89,6 +73,18 @@ def _yaml(text: str) -> Any:
         mark = getattr(e, "problem_mark", None)
     where = "" if mark is None else f" at line {mark.line + 1}"
     raise SchemaError(f"not readable as YAML{where}; mend it, or write JSON. Quote texts with a mark such as ? or :.")
+
+
+def checked_path(path: object) -> Path:
+    """The path of a schema's file, by its suffix."""
+    if not isinstance(path, str | Path):
+        raise SchemaError(
+            f"a schema is a Schema or the path of a file, got {type(path).__name__}; declarations in Python are "
+            "bounds=, levels= and moments=."
+        )
+    if Path(path).suffix.lower() not in (*_YAML, ".json"):
+        raise SchemaError(f"{Path(path).name!r} is no schema by its suffix; name it .yaml, .yml or .json.")
+    return Path(path)
 
 
 def _check_mapping(yaml: Any, node: Any, what: str, depth: int) -> None:

@@ -56,7 +56,7 @@ def test_cited_paths_and_names_are_there():
     [
         "see tests/simulation/staged/" + "test_scaling.py", "stored in `benchmarks/results/" + "lost.csv`",
         "(benchmarks/" + "validity)", "from `kernels." + "log_sizes`",
-        ":func:`privreg.published.chain.theory." + "lost`",
+        ":func:`privreg.published.descent.theory." + "lost`",
         "in privreg.simulation." + "staged", "``lost_" + "option`` is", "`lost_" + "module.py` has it",
         "tests/documents/test_citations.py::test_" + "lost", "python -m benchmarks." + "lost",
     ],
@@ -68,7 +68,7 @@ def test_what_is_gone_is_found(text):
 
 def test_what_is_there_is_not_found():
     text = """`benchmarks/results/speed.csv`, tests/documents/, :class:`privreg.Huber`,
-    privreg.published.chain.theory.rates, `results/results.py`, `BERRY_ESSEEN`, `Budget.declare`,
+    privreg.published.descent.theory.constants, `results/results.py`, `BERRY_ESSEEN`, `Budget.declare`,
     tests/documents/test_citations.py::test_a_benchmark_imports"""
     assert citations.gone(text) == []
 

@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import norm
 
 import privreg as pr
+from benchmarks.papers.duan import threshold_probabilities
 from privreg.audit.neighbours import audit
 from privreg.means.device import reports
 from privreg.means.mechanisms import factor_mechanism
@@ -16,7 +17,6 @@ from privreg.means.plan import make_plan
 from privreg.means.terms import Term
 from privreg.privacy.scalar import NUMBER_MECHANISMS, number_mechanism, share
 from privreg.published.shrinking.rules import SHRINKAGE, hdr4me, sure_threshold
-from privreg.published.shrinking.theory import threshold_probabilities
 
 ONE = pr.Budget.declare(epsilon=1)
 

@@ -8,7 +8,6 @@ import pytest
 from benchmarks.papers import bounds
 from privreg.errors import BudgetError, OptionError
 from privreg.privacy.ledger import Budget
-from privreg.published.chain import theory
 
 BOUNDS = {
     "delta_n": {"m": 0.5},
@@ -42,7 +41,7 @@ def bound(name, n=10_000, **changes):
     ],
 )
 def test_exponents_are_those_of_the_table(alpha, exponents):
-    found = theory.rates(alpha)
+    found = bounds.rates(alpha)
     got = (found.delta_n, found.bar_delta_n, found.Delta_n, found.bar_Delta_n)
     assert [g is None for g in got] == [e is None for e in exponents]
     assert [g for g in got if g is not None] == pytest.approx([e for e in exponents if e is not None])
@@ -50,14 +49,14 @@ def test_exponents_are_those_of_the_table(alpha, exponents):
 
 @pytest.mark.parametrize("alpha", [0.0, -0.1, 1.5, math.nan, None, "0.6", True])
 def test_alpha_outside_is_refused(alpha):
-    for call in (theory.rates, lambda a: bound("delta_n", alpha=a)):
+    for call in (bounds.rates, lambda a: bound("delta_n", alpha=a)):
         with pytest.raises(OptionError, match=r"must be in \(0, 1\), above 1/2 for intervals"):
             call(alpha)
 
 
 @pytest.mark.parametrize("name", BOUNDS)
 def test_alpha_1_is_refused_with_the_reason(name):
-    for call in (theory.rates, lambda a: bound(name, alpha=a)):
+    for call in (bounds.rates, lambda a: bound(name, alpha=a)):
         with pytest.raises(
             OptionError, match="alpha=1 has no rate of its own: it depends on gamma times the least eig"
         ):
@@ -72,7 +71,7 @@ def test_bounds_fall_at_the_rates_of_the_table(name, alpha):
         with pytest.raises(OptionError, match="bar_Delta_n"):
             bound(name, alpha=alpha)
         return
-    exponent = getattr(theory.rates(alpha), name)
+    exponent = getattr(bounds.rates(alpha), name)
     if exponent is None:  # no claim of the table; the leading terms say n^-alpha
         exponent = alpha
     n = np.array([1e250, 1e260])

@@ -274,8 +274,8 @@ def test_printed_tables_are_complete():
 
 GONE = {
     "experiments": "python -m benchmarks.papers NAME",
-    "rates": "privreg.published.chain.theory",
-    "theory": "privreg.published.chain.theory",
+    "rates": "benchmarks.papers.bounds",
+    "theory": "benchmarks.papers.bounds",
     "datasets.published": "python -m benchmarks.papers NAME",
     "means.corrections": "python -m benchmarks.papers.duan",
     "means.plot_benchmark": "plot(loglog=True)",

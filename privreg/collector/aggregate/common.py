@@ -217,14 +217,15 @@ def secants(
 def on_the_way(plan: Plan, rows: Array) -> Callable[[Array, Array, Array], tuple[Array, Array]] | None:
     """Mean slope on a way from a state, and that at its end, as functions of the slope there, the state and the way.
 
-    Of exponential means and logits, in coordinates z = `rows` @ x; None of other scores, as of gaps between cut points.
+    Of exponential means, and of logits whose predictors have no offset, in coordinates z = `rows` @ x; None of other
+    scores, as of gaps between cut points.
     """
     back, d = np.linalg.inv(rows), len(rows)
     gaps = plan.cuts.size and plan.rules.shape.a
-    if gaps or not plan.rules.scoring.curved or plan.rules.link not in {"log", "logit"}:
-        return None
-    if plan.rules.link == "log":
+    if plan.rules.scoring.curved and plan.rules.link == "log":
         return partial(tilted, back[0])
+    if gaps or plan.shifted or not plan.rules.scoring.curved or plan.rules.link != "logit":
+        return None
     return partial(leaning, back.T @ (np.linalg.pinv(plan.cuts + np.eye(d)[0]) if plan.cuts.size else np.eye(d)[:, :1]))
 
 

@@ -110,18 +110,6 @@ _PACKED: Final = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"PK\x03\x04", b"PAR1", b"AR
 _UNPACK: Final = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma"}
 
 
-def _opened(path: Path) -> Any:
-    """Bytes of a file, unpacked if it is compressed."""
-    suffix = path.suffix.lower()
-    if suffix == ".zip":
-        archive = import_module("zipfile").ZipFile(path)
-        names = [name for name in archive.namelist() if not name.startswith("__MACOSX/") and name[-1] != "/"]
-        if len(names) != 1:
-            raise DataError(f"{path.name} holds {len(names)} files; unpack it and give a list of them.")
-        return archive.open(names[0])
-    return import_module(_UNPACK[suffix]).open(path) if suffix in _UNPACK else path.open("rb")
-
-
 @lru_cache
 def _fields(sep: bytes, count: str) -> re.Pattern[bytes]:
     """Fields of a line after which no quote is open. A quote that doesn't begin a field is a character."""
@@ -134,7 +122,15 @@ def _parts(path: Path, how: Csv) -> Iterator[Any]:
     """Column names off the first line that isn't blank, then whole lines below it in UTF-8, some at a time.
     Raises DataError if that line is no UTF-8 or ends in carriage returns, or a quote isn't closed in it.
     """
-    with _opened(path) as file:
+    suffix = path.suffix.lower()
+    opened: Any = partial(import_module(_UNPACK[suffix]).open, path) if suffix in _UNPACK else partial(path.open, "rb")
+    if suffix == ".zip":
+        archive = import_module("zipfile").ZipFile(path)
+        names = [name for name in archive.namelist() if not name.startswith("__MACOSX/") and name[-1] != "/"]
+        if len(names) != 1:
+            raise DataError(f"{path.name} holds {len(names)} files; unpack it and give a list of them.")
+        opened = partial(archive.open, names[0])
+    with opened() as file:
         line: bytes = file.readline()
         while line and not line.removeprefix(b"\xef\xbb\xbf").strip():
             line = file.readline()

@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from privreg import errors
 from privreg.data.columns import check_mapping, column_of
 from privreg.data.sources.arrow import kind_of
 from privreg.data.sources.csv import PLAIN, Csv, check_commas, header_of
@@ -37,18 +38,6 @@ from privreg.data.sources.source import (
     summed,
 )
 from privreg.data.sources.tables import Table, foreign, open_arrays, open_frame, open_frames, open_mapping
-from privreg.errors import (
-    DataError,
-    FormulaError,
-    NotPrivateError,
-    OptionError,
-    PrivregError,
-    SchemaError,
-    UnsupportedArgumentError,
-    located,
-    nearest,
-    quietly,
-)
 from privreg.privacy.accounts import comes_from
 from privreg.privacy.ledger import refuse_fitted
 from privreg.schema.declarations import Schema
@@ -137,35 +126,37 @@ class Silos:
     def __init__(self, data: Any, datasets: Any = None) -> None:
         tables = isinstance(data, Mapping) and not isinstance(data, pd.DataFrame)
         if not tables or not data or not all(isinstance(name, str) and name.strip() for name in data):
-            raise DataError(
+            raise errors.DataError(
                 "with trust='silos' the data are a mapping of silos' names to their data, as in "
                 "{'north': people, 'south': 'south.parquet'}."
             )
         self.parts = dict(data)
         for (one, part), (other, again) in combinations(self.parts.items(), 2):
             if part is again or (isinstance(part, str | os.PathLike) and part == again):
-                raise DataError(
+                raise errors.DataError(
                     f"silos {one!r} and {other!r} are the same data; a person is in one silo: give each once."
                 )
         if isinstance(datasets, Mapping) and set(datasets) - set(self.parts):
-            raise OptionError("dataset= has names of people by silo, and one that is no silo of the data.")
+            raise errors.OptionError("dataset= has names of people by silo, and one that is no silo of the data.")
         self.datasets = datasets if isinstance(datasets, Mapping) else dict.fromkeys(self.parts, datasets)
 
     def check(self, columns: Collection[str]) -> list[Any] | None:
         """Refuse columns that a silo doesn't have, and return the names of those that all have; see `Table.check`."""
         found = list[list[Any] | None]()
         for name, part in self.parts.items():
-            with located(f"silo {name!r}"):
+            with errors.located(f"silo {name!r}"):
                 found.append(labels := table_of(part).check([c for c in columns if c != SILO]))
             if labels is not None and SILO in labels and SILO in columns:
-                raise DataError(f"silo {name!r} has a column {SILO!r}, which says here whose rows they are; rename it.")
+                raise errors.DataError(
+                    f"silo {name!r} has a column {SILO!r}, which says here whose rows they are; rename it."
+                )
         known = [labels for labels in found if labels is not None]
         return [SILO, *(c for c in known[-1] if all(c in k for k in known))] if len(known) == len(found) else None
 
     def holders(self) -> Iterator[tuple[str, Any]]:
         """Each silo's holders of declarations, see `Table.holders`."""
         for name, part in self.parts.items():
-            with located(f"silo {name!r}"):
+            with errors.located(f"silo {name!r}"):
                 found = list(table_of(part).holders())
             yield from ((f"silo {name!r}" if where == "the data" else where, held) for where, held in found)
 
@@ -173,13 +164,13 @@ class Silos:
         """All rows of these columns, silo by silo, with the column `SILO`; `rows` opens those of one."""
         sources = dict[str, Source]()
         for name, part in self.parts.items():
-            with located(f"silo {name!r}"):
+            with errors.located(f"silo {name!r}"):
                 sources[name] = rows(part).of(self.datasets.get(name))
         each, names = list(sources.values()), list(sources)
 
         def batches() -> Iterator[Batch]:
             for place, (name, source) in enumerate(sources.items()):
-                with located(f"silo {name!r}"):
+                with errors.located(f"silo {name!r}"):
                     yield from (of_silo(batch, place, names, columns) for batch in source.batches(0))
 
         def stamp() -> list[Any] | None:
@@ -206,7 +197,7 @@ def open_table(data: Any, columns: tuple[str, ...], schema: Schema, text: Iterab
 
 
 def _refuse(words: str, wanted: Wanted) -> Source:
-    raise UnsupportedArgumentError(words)
+    raise errors.UnsupportedArgumentError(words)
 
 
 def _check_file(given: Any, how: Csv, columns: Collection[str]) -> list[Any] | None:
@@ -216,7 +207,7 @@ def _check_file(given: Any, how: Csv, columns: Collection[str]) -> list[Any] | N
     try:
         held = arrow_schema(given.name, given)
         labels = header_of(given, how) if held is None else list(held.names)
-    except PrivregError:
+    except errors.PrivregError:
         return None
     if held is None:
         check_commas(given, labels, columns)
@@ -252,13 +243,15 @@ def public_batches(rows: Any, design: Any, what: str, more: Iterable[str] = (), 
     simulation); DataError if rows of an array model are no tuple of arrays, or those of a formula can't be read.
     """
     if rows is None:
-        raise NotPrivateError("a fit keeps no rows; give public ones, such as a public test set, with the response.")
+        raise errors.NotPrivateError(
+            "a fit keeps no rows; give public ones, such as a public test set, with the response."
+        )
     if design.formula is not None:
         source = open_table(rows, (*design.columns, *more), design.schema)
         refuse_fitted(source.identity, what, simulated=simulated)
         return source.batches(0)
     if not isinstance(rows, tuple):
-        raise DataError(
+        raise errors.DataError(
             "the rows or test set of an array model is (endog, exog), a tuple, with offset and exposure if it has "
             "them; a file has columns for a formula."
         )
@@ -286,9 +279,9 @@ def completed(
         attrs = getattr(held, "attrs", None)
         if comes_from(held, "pyarrow", "Schema"):  # of a DataFrame: as pandas keeps them, else as Arrow does
             metadata: Mapping[bytes, bytes] = held.metadata or {}
-            wrong = SchemaError(f"{where}: its attrs are not readable as JSON; write it again.")
+            wrong = errors.SchemaError(f"{where}: its attrs are not readable as JSON; write it again.")
             text = metadata.get(b"PANDAS_ATTRS", metadata.get(b"pandas", b"{}"))
-            attrs = quietly(partial(json.loads, text), wrong)
+            attrs = errors.quietly(partial(json.loads, text), wrong)
             if b"PANDAS_ATTRS" not in metadata:
                 attrs = attrs.get("attributes") if isinstance(attrs, Mapping) else None
         if not isinstance(attrs, Mapping) or KEY not in attrs:
@@ -296,7 +289,7 @@ def completed(
         doc = attrs[KEY]
         if isinstance(doc, Mapping):  # beside declarations, `Schema.to_json` has entries that must be empty here
             doc = {k: v for k, v in doc.items() if v or k not in {"leaked", "leaked_columns", "private"}}
-        with located(f"attrs[{KEY!r}] of {where}"):
+        with errors.located(f"attrs[{KEY!r}] of {where}"):
             whole = Schema.from_document(doc)
         plain, named = set(wanted if numbers else ()), set(wanted if factors else ())
         own = Schema(
@@ -308,7 +301,7 @@ def completed(
         )
         found.append((where, own))
         if own != found[0][1]:
-            raise SchemaError(
+            raise errors.SchemaError(
                 f"attrs[{KEY!r}] of {where} declares other bounds or levels than that of {found[0][0]}; make them "
                 "equal, or give schema= (or bounds= and levels=) for all."
             )
@@ -341,7 +334,7 @@ def refuse_texts(schema: Schema, data: Any, name: str) -> None:
     text = "text" in _kinds(data, [name])[name]
     dtypes = getattr(data, "dtypes", None) if isinstance(data, pd.DataFrame) else None
     if text or (dtypes is not None and isinstance(dtypes.get(name), pd.CategoricalDtype)):
-        raise SchemaError(
+        raise errors.SchemaError(
             f"the response {name!r} is a column of texts or categories, and no levels are declared for it; give "
             f"levels={{{name!r}: [...]}} with both, the one of interest last."
         )
@@ -368,7 +361,7 @@ def refuse_bare(formula: str, data: Any) -> None:
     found = max((c for c in names if c.strip() and " ".join(c.split()) in text), key=len, default=None)
     if found is not None:
         mark = "'" if '"' in found else '"'
-        raise FormulaError(
+        raise errors.FormulaError(
             f"the column {found!r} has a name that is no plain word; write Q({mark}{found}{mark}) in the formula."
         ) from None
 
@@ -381,8 +374,8 @@ def check_declared(asked: Mapping[str, Any], names: Collection[Any]) -> None:
     for option in ("bounds", "levels", "moments"):
         for key in asked.get(option) or ():  # that of a correlation names two
             for name in (name for name in (key if isinstance(key, tuple) else (key,)) if name not in names):
-                near = nearest(name, names)
-                raise SchemaError(
+                near = errors.nearest(name, names)
+                raise errors.SchemaError(
                     f"{option}= declares {name!r}, which is a column neither of the data nor of the model. "
                     + ("Mend the name, or leave it out." if near is None else f"Did you mean {near!r}?")
                 )

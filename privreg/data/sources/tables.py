@@ -146,22 +146,18 @@ def _selected(data: Any, columns: list[str]) -> Any:
     return list(held.to_batches()) if hasattr(held, "to_batches") else [held]  # pyarrow 18 breaks at tables of tables
 
 
+def _planned(data: Any) -> Any:
+    wrong = DataError("the polars LazyFrame: its query can't be planned; try lazy.head().collect().")
+    return quietly(data.collect_schema, wrong).names()
+
+
 _names, _columns = attrgetter("schema.names"), attrgetter("columns")
-_UNPLANNED: Final = "the polars LazyFrame: its query can't be planned; try lazy.head().collect()."
 _KINDS: Final = (
     (("pyarrow", "Table", "RecordBatch"), Kind("Arrow table", _names, _selected, _held)),
     (("pyarrow", "RecordBatchReader"), Kind("Arrow reader", _names, lambda data, columns: data, _once)),
     (("pyarrow", "Dataset"), Kind("Arrow dataset", _names, partial(_scanner, fragment_readahead=1), _fragments)),
     (("polars", "DataFrame"), Kind("polars DataFrame", _columns, _selected, _held)),
-    (
-        ("polars", "LazyFrame"),
-        Kind(
-            "polars LazyFrame",
-            lambda data: quietly(data.collect_schema, DataError(_UNPLANNED)).names(),
-            _selected,
-            _by_position,
-        ),
-    ),
+    (("polars", "LazyFrame"), Kind("polars LazyFrame", _planned, _selected, _by_position)),
     (("duckdb", "DuckDBPyRelation"), Kind("DuckDB relation", _columns, _selected, _by_position)),
 )
 """Kinds by the package and the classes that tables of them are of."""

@@ -250,27 +250,24 @@ class Walker:
             self._refuse("C() of anything but a column and a contrast")
         self._column(name, "factor")
         for contrast in extra:
-            self._contrast(name, contrast)
-
-    def _contrast(self, name: str, node: ast.expr) -> None:
-        func = node.func if isinstance(node, ast.Call) else node
-        if not (isinstance(func, ast.Name) and func.id in CONTRASTS):
-            ours = contrast_here(node)
-            if ours is not None:
-                self._mend(f"the contrast {ast.unparse(node)}", f"write C({name}, {ours})")
-            self._refuse(f"a contrast other than {', '.join(CONTRASTS)}")
-        if not isinstance(node, ast.Call):
-            return
-        words = {"Treatment": "reference", "Sum": "omit", "Poly": "scores"}
-        if any(w.arg != words.get(func.id) for w in node.keywords) or len(node.args) + len(node.keywords) > 1:
-            self._refuse(f"these arguments of {func.id}()")
-        for arg in [*node.args, *(w.value for w in node.keywords)]:
-            if func.id == "Poly":
-                self._literal(arg, "scores", several=True)
-            elif func.id in ("Treatment", "Sum") and isinstance(arg, ast.Constant):
-                self._level(name, arg.value)
-            else:
-                self._refuse(f"this argument of {func.id}()")
+            func = contrast.func if isinstance(contrast, ast.Call) else contrast
+            if not (isinstance(func, ast.Name) and func.id in CONTRASTS):
+                ours = contrast_here(contrast)
+                if ours is not None:
+                    self._mend(f"the contrast {ast.unparse(contrast)}", f"write C({name}, {ours})")
+                self._refuse(f"a contrast other than {', '.join(CONTRASTS)}")
+            words = contrast.keywords if isinstance(contrast, ast.Call) else []
+            given = [*(contrast.args if isinstance(contrast, ast.Call) else []), *(word.value for word in words)]
+            known = {"Treatment": "reference", "Sum": "omit", "Poly": "scores"}.get(func.id)
+            if any(word.arg != known for word in words) or len(given) > 1:
+                self._refuse(f"these arguments of {func.id}()")
+            for arg in given:
+                if func.id == "Poly":
+                    self._literal(arg, "scores", several=True)
+                elif func.id in ("Treatment", "Sum") and isinstance(arg, ast.Constant):
+                    self._level(name, arg.value)
+                else:
+                    self._refuse(f"this argument of {func.id}()")
 
     def _spline(self, node: ast.Call, what: str) -> None:
         given = {str(word.arg): word.value for word in node.keywords}

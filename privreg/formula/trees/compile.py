@@ -299,8 +299,19 @@ class _Reader:
         return self._typed(why, "python", evaluate.PYTHON.get(op, op), a, b)
 
     def _call(self, node: ast.Call) -> FactorColumn:
-        if isinstance(node.func, ast.Name):
-            return self.read(node.args[0]) if node.func.id == "I" else self._marked(node.func.id, node.args)
+        if isinstance(node.func, ast.Name) and node.func.id == "I":
+            return self.read(node.args[0])
+        if isinstance(node.func, ast.Name):  # a function marked with ``pr.rowwise``
+            if self.closed:
+                raise _BeyondError(f"it calls the function {node.func.id}()")
+            parts: list[Any] = []
+            for arg in node.args:
+                number, column = constant_value(arg), column_name(arg)
+                if number is None and column in self.schema.levels:
+                    parts.append(["labels", column])
+                else:
+                    parts.append(_as_typed(self.read(arg)) if number is None else number)
+            return FactorColumn(["call", node.func.id, *parts], "other")
         assert isinstance(node.func, ast.Attribute)
         name = node.func.attr
         given = [self.read(arg) for arg in node.args]
@@ -340,19 +351,6 @@ class _Reader:
             return reader.read(ast.parse((WRITTEN | CLOSED_ONLY)[name], mode="eval").body)
         found = self._typed(f"np.{name}() is not among a device's functions", "numpy", name, *given)
         return found._replace(kind="float")
-
-    def _marked(self, name: str, args: Sequence[ast.expr]) -> FactorColumn:
-        """A function marked with ``pr.rowwise``."""
-        if self.closed:
-            raise _BeyondError(f"it calls the function {name}()")
-
-        def read(arg: ast.expr) -> Any:
-            number, column = constant_value(arg), column_name(arg)
-            if number is not None:
-                return number
-            return ["labels", column] if column in self.schema.levels else _as_typed(self.read(arg))
-
-        return FactorColumn(["call", name, *map(read, args)], "other")
 
 
 def _as_typed(value: FactorColumn) -> Tree:

@@ -4,8 +4,7 @@ The order is always records → local steps from the public model → difference
 leaves the silo, with the share of the records that can be used; their number, which may differ, too, is not sent.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -13,7 +12,7 @@ import pandas as pd
 from privreg.base.arrays import Array
 from privreg.data.columns import column_of
 from privreg.data.sources.open import Source
-from privreg.errors import OptionError, PrivregError, StreamError
+from privreg.errors import OptionError, StreamError, located
 from privreg.families import scores
 from privreg.families.logistic import class_shares
 from privreg.privacy.noise import NoiseStream, fresh_key, seeded_key
@@ -30,7 +29,7 @@ def read_silo(plan: Plan, source: Source, number: int) -> tuple[Array, Array]:
     design, units, batches = plan.spec.design, plan.spec.units, source.batches(0)
     xs, ys = [np.empty((0, len(design.names)))], [np.empty(0)]
     while True:
-        with of_silo(number):
+        with located(f"silo {number}"):
             batch = next(batches, None)
             for name in design.columns if isinstance(batch, pd.DataFrame | Mapping) else ():
                 column_of(batch, name)
@@ -41,15 +40,6 @@ def read_silo(plan: Plan, source: Source, number: int) -> tuple[Array, Array]:
         units.rows_inside(x)
         xs.append(x)
         ys.append(units.response_inside(encoded.endog))
-
-
-@contextmanager
-def of_silo(number: int) -> Iterator[None]:
-    """Put the silo's number before the words of an error about it."""
-    try:
-        yield
-    except PrivregError as error:
-        raise type(error)(f"silo {number}: {error}") from None
 
 
 def local_update(plan: Plan, theta: Array, x: Array, y: Array) -> Array:

@@ -6,7 +6,7 @@ from typing import Any, Never
 
 from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_table
-from privreg.errors import DataError, OptionError, UnsupportedArgumentError
+from privreg.errors import DataError, OptionError, UnsupportedArgumentError, located
 from privreg.families import resolve_family
 from privreg.formula.describe import ModelOptions, callers_scopes, read_design
 from privreg.formula.spec import Described, ModelSpec
@@ -16,7 +16,7 @@ from privreg.options.unknown import refuse_unknown
 from privreg.privacy.accounts import accounts_of
 from privreg.privacy.ledger import LEDGER, UNSET, Budget
 from privreg.privacy.noise import NoiseStream, fresh_key, seeded_key
-from privreg.published.federated.client import Client, of_silo, read_silo
+from privreg.published.federated.client import Client, read_silo
 from privreg.published.federated.plan import Plan, begin, make_plan, step
 from privreg.published.federated.results import FederatedResults, make_results, make_statement
 
@@ -101,7 +101,7 @@ class FederatedRegression(Described):
                 "split it and keep the list, or use PrivateOnlineRegression, where every record reports by itself."
             )
         for i, data in enumerate(silos if count is None else (), 1):
-            with of_silo(i):
+            with located(f"silo {i}"):
                 source = open_table(data, design.columns, design.schema)
                 if not source.repeatable:
                     raise DataError(f"{source.kind} can be read once only; give a DataFrame, arrays or a file.")

@@ -1,1 +1,1 @@
-"""Shrinking many noisy means: `rules` has HDR4ME* and what stands beside it, `theory` what it says of deviations."""
+"""Shrinking many noisy means: `rules` has HDR4ME* and what stands beside it."""

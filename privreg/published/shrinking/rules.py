@@ -6,19 +6,27 @@ and the value to shrink to is 0.
 HDR4ME* needs two warnings. Its L2 rule takes the deviation's mean for the true mean θ̄ in λ = q/(2θ̄), q a quantile of
 abs(deviation): that is 0 for an unbiased mechanism, so that λ is infinite and the estimate 0, whatever the reports say.
 And its Theorems 4 and 5 take the probability that *some* deviation exceeds 1 for the probability that *all* do
-(`theory.threshold_probabilities`). ``python -m benchmarks.means shrinkage`` measures where each wins.
+(`threshold_probabilities` of `benchmarks/papers/duan.py`). ``python -m benchmarks.means shrinkage`` measures where each
+wins.
 """
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtr, ndtri
 
 from privreg.base.arrays import Array
 from privreg.errors import OptionError, choose, level
-from privreg.published.shrinking.theory import absolute_quantile, within
 
 SHRINKAGE: Final = ("sure", "james_stein", "hdr4me")
+
+
+def within(mean: Array, sd: Array, limit: Any) -> Array:
+    """P(|N(mean, sd²)| ≤ limit)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        inside = ndtr((limit - mean) / sd) - ndtr((-limit - mean) / sd)
+    return np.asarray(np.where(sd > 0.0, inside, (np.abs(mean) <= limit).astype(np.float64)))
 
 
 def soft_threshold(estimates: ArrayLike, thresholds: ArrayLike) -> Array:
@@ -41,7 +49,12 @@ def hdr4me(
     choose("rule", rule, ("mixture", "l1", "l2"))
     x, sd = np.asarray(estimates, dtype=np.float64), np.asarray(sds, dtype=np.float64)
     shift = np.broadcast_to(np.asarray(bias, dtype=np.float64), x.shape)
-    threshold = absolute_quantile(shift, sd, 1.0 - level(1.0 - quantile))
+    q = 1.0 - level(1.0 - quantile)
+    low, threshold = np.zeros_like(sd), np.abs(shift) + sd * float(-ndtri((1.0 - q) / 2.0))
+    for _ in range(60 if np.any(shift) else 0):  # the quantile of abs(deviation), by bisection
+        middle = 0.5 * (low + threshold)
+        short = within(shift, sd, middle) < q
+        low, threshold = np.where(short, middle, low), np.where(short, threshold, middle)
     one = soft_threshold(x, threshold)
     with np.errstate(divide="ignore", invalid="ignore"):
         two = np.where(threshold > 0.0, x / (threshold / np.abs(shift) + 1.0), x)  # λ is 0 without deviations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,9 +12,9 @@ import statsmodels.api as sm
 from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 import privreg as pr
-from privreg.collector.aggregate.common import leaning, secants, tilted
+from privreg.collector.aggregate.common import leaning, on_the_way, secants, tilted
 from privreg.collector.aggregate.estimate import estimate
-from privreg.collector.aggregate.plan import State
+from privreg.collector.aggregate.plan import State, rules_of
 from privreg.fits.plan import to_user
 from privreg.simulation import aggregate
 from privreg.simulation.streaming.encoding import Encoder
@@ -123,6 +124,29 @@ def test_a_slope_of_logits_follows_wide_predictors(factor: float) -> None:
     assert np.abs((at - end) / size).max() < 0.1
     assert np.abs((slope - end) / size).max() > 0.25
     np.testing.assert_allclose(way @ place * (factor - 1.0), after - before, atol=0.04 * np.abs(after - before).max())
+
+
+@pytest.mark.parametrize(
+    ("family", "shifted", "noisy", "known"),
+    [
+        (pr.Logistic(), False, True, True),
+        (pr.Logistic(), True, True, False),  # predictors are not rows times coefficients alone
+        (COUNTS, True, True, True),  # weights of rows say all
+        (pr.Ordered(), False, True, True),
+        (pr.Ordered(), False, False, False),  # slopes of gaps between cut points change otherwise
+        (pr.Cloglog(), False, True, False),
+        (pr.Huber(), False, True, False),
+    ],
+)
+def test_slopes_on_a_way_are_known_of_logits_without_offsets_and_of_exponential_means(family, shifted, noisy, known):
+    cuts = np.eye(2, 3, 1) if family.response == "ordinal" else np.empty((0, 3))
+    rules = rules_of(family, 0.0, 10.0 if family == COUNTS else 2.0 if cuts.size else 1.0, noisy=noisy)
+    found = on_the_way(SimpleNamespace(rules=rules, shifted=shifted, cuts=cuts), np.eye(3))
+    assert (found is not None) is known
+    if found is not None:  # no way, no change
+        slope = np.array([[0.2, 0.02, 0.01], [0.02, 0.1, 0.0], [0.01, 0.0, 0.1]])
+        for one in found(slope, np.array([0.3, -0.2, 0.1]), np.zeros(3)):
+            np.testing.assert_allclose(one, slope, atol=1e-12)
 
 
 @pytest.mark.parametrize("cuts", [[2.3], [2.3, 5.3]])
