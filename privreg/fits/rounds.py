@@ -70,7 +70,7 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.nan_to_num(params[-1] / errors)
     findings = found_of(held, found, settings, estimates, order, carry, ratios)._replace(summable=spec.summable)
-    clusters, of_these = methods.of_clusters(held.clustered, plan.groups, lanes=True)
+    clusters, of_these = methods.of_clusters(held.clustered, plan.groups, lanes=True) if plan.clusters else ("", ())
     learned = [(k, j) for k, j in enumerate(plan.unscaled) if j < len(order)]
     spreads = np.full(len(order), np.nan)
     for k, j in learned:
