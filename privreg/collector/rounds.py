@@ -129,9 +129,8 @@ def advance(plan: Plan, progress: Progress, reports: Batch | None) -> Progress:
             residual = progress.fitted.scale
         gauge = plan.gauge._replace(residual=REACH * residual, spread=REACH * spread, centre=centre)
         return progress._replace(state=state._replace(theta=found.theta), gauge=gauge, final=found)
-    if role == "clamping":  # which has no report on coefficients
-        return _offset(plan, progress, state)
-    return _next(plan, progress, state)
+    # a report on clamping is none on coefficients
+    return _offset(plan, progress, state) if role == "clamping" else _next(plan, progress, state)
 
 
 def _moments(plan: Plan, progress: Progress, total: Array, people: float) -> Scatter:

@@ -148,11 +148,9 @@ def _each_number(series: Any, dates: bool) -> Floats:
         series = series.dt.tz_convert(None)
     if dates and isinstance(series.dtype, np.dtype) and series.dtype.kind == "M":
         return days_of_times(series.to_numpy())
-    try:
+    with suppress(Exception):  # a number too large for a double, say; the others are read all the same
         if series.dtype.kind in "biuf" or pd.api.types.infer_dtype(series, skipna=True) in _NUMBERS:
             return np.ascontiguousarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
-    except Exception:  # a number too large for a double, say; the others are read all the same
-        pass
     cells = _cells(series)
     if dates:
         texts = {c: _number(c, True) for c in {c for c in cells if type(c) is str}}  # of many records few dates differ
@@ -234,12 +232,10 @@ def factorized(raw: Any) -> tuple[NDArray[Any], list[Any]]:
         return held.codes, held.categories.tolist()
     series = as_series(raw)
     plain = series.dtype != object or _PLAIN.issuperset(map(type, series.tolist()))
-    try:
+    with suppress(Exception):  # half of a character, say
         if plain:
             codes, seen = pd.factorize(series)
             return codes, seen.tolist()
-    except Exception:  # half of a character, say
-        pass
 
     def sound(cell: Any) -> Any:  # which may be a level; in place of any other, something that is none
         try:

@@ -367,8 +367,6 @@ def _text(value: Any) -> str | None:
         number = exact(value) if isinstance(value, Number) else np.nan
         most = 2.0**53 if isinstance(number, float) else LARGEST  # of several people, perhaps, before it was rounded
         # a decimal number of a line may be one of millions of digits
-        if abs(number) < most and number == int(number):
-            return str(int(number))
+        return str(int(number)) if abs(number) < most and number == int(number) else None
     except Exception:  # a number with thousands of digits, say
-        pass
-    return None
+        return None

@@ -223,7 +223,8 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
         far = math.nan if after is None or before is None else float(np.max(np.abs(after - before) / errors))
         rounds.append(RoundHeld(k + 1, SHOWN.get(role, role), n, float(n), far))
         before = after
-    clusters, of_these = methods.of_clusters(held.clustered, methods.summed_groups(plan.clusters), lanes=False)
+    groups = methods.summed_groups(plan.clusters)
+    clusters, of_these = methods.of_clusters(held.clustered, groups, lanes=False) if groups else ("", ())
     more += of_these
     came = [np.array(s.counts) for s in main if not s.group]  # groups of clusters are one round
     came += [np.sum([s.counts for s in main if s.group], axis=0)] * any(s.group for s in main)

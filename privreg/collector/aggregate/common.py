@@ -126,11 +126,9 @@ def bend(rounds: Rounds, curved: Curvature, alone: Array) -> Bend:
         parts, c = 1.0 / alone / (1.0 / alone).sum(), rounds.c * plan.rules.bend
         one, tilt = np.linalg.inv(last.rows)[0], on_the_way(plan, last.rows)
         added, unsure = secants(slopes, noise, places, alike, parts, last, c, curved.mean, curved.pooled, tilt)
-        if plan.rules.link != "log":
-            return Bend(added, lambda theta, _: unsure(theta))
         # third moments; where people are followed ends at another time at other states, all of a bend is unknown
         by = curved.mean @ one
-        left = curved.mean - (not plan.followed) * np.outer(by, by) / float(one @ by)
+        left = (plan.rules.link == "log") * (curved.mean - (not plan.followed) * np.outer(by, by) / float(one @ by))
 
         def unknown(theta: Array, c: float) -> Array:
             size = np.einsum("ki,ij,kj->k", places - theta, left, places - theta)

@@ -275,6 +275,5 @@ def paths_of(frame: Any) -> Path | list[Path]:
             "dask.dataframe.read_parquet('folder')."
         )
     names = [sorted(glob(text), key=_natural) if set(text) & set("*?[") else [text] for text in texts]
-    if names == [texts]:  # one path, which may be a folder
-        return Path(texts[0])
-    return [Path(name) for some in names for name in some]
+    # one path may be a folder
+    return Path(texts[0]) if names == [texts] else [Path(name) for some in names for name in some]

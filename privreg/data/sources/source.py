@@ -113,9 +113,7 @@ def rows_of(batch: Batch) -> int:
         return len(batch.at)
     if isinstance(batch, tuple):
         return len(batch[0])
-    if isinstance(batch, Mapping):
-        return len(next(iter(batch.values()), ()))
-    return len(batch)
+    return len(next(iter(batch.values()), ()) if isinstance(batch, Mapping) else batch)
 
 
 def beyond(batches: Iterable[Batch], skip: int, rows: int | None = None) -> Iterator[Batch]:
