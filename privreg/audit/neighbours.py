@@ -196,6 +196,21 @@ class Verification(View):
         """True if no lower limit exceeds the claim."""
         return bool((self.table["lower"] <= self.table["claimed"]).all())
 
+    @property
+    def _nearest(self) -> pd.Series:
+        """The line that comes nearest to its claim, or exceeds it most."""
+        return self.table.iloc[int(np.argmax(self.table["lower"] / self.table["claimed"]))]
+
+    @property
+    def claimed(self) -> float:
+        """Claim of the trial that comes nearest to it."""
+        return float(self._nearest["claimed"])
+
+    @property
+    def lower(self) -> float:
+        """Lower confidence limit of that trial."""
+        return float(self._nearest["lower"])
+
     def _layout(self) -> list[Part]:
         found = "no limit exceeds the claim" if self.passed else "THE CLAIM IS EXCEEDED: this is a bug, report it"
         sure = f"{1 - self.alpha:.6g}"
