@@ -153,7 +153,7 @@ def test_slopes_on_a_way_are_known_of_logits_without_offsets_and_of_exponential_
 def test_wide_predictors_do_not_shrink_coefficients(cuts: list[float]) -> None:
     """Of 20,000 people with two collectors whose predictors have an sd of 2, so that early states are too near to 0.
 
-    By slopes that hardly change along a step logits and ordered logits were 2% too small, 0.6 and 0.9 standard errors.
+    By slopes that hardly change along a step coefficients were some 2% too small, half a standard error and more.
     """
     rng = np.random.default_rng(9)
     x, z = rng.uniform(-1.0, 1.0, 20_000), np.clip(rng.normal(0.0, 0.6, 20_000), -2.0, 2.0)
