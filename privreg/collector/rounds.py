@@ -18,7 +18,7 @@ from privreg.base.arrays import Array
 from privreg.collector.covariates import moments, whitening
 from privreg.collector.covariates.moments import Clamped, Scatter
 from privreg.collector.design import Ask, Batch, Design
-from privreg.collector.estimation import combination, coordinates, curvature, reference
+from privreg.collector.estimation import coordinates, curvature, reference
 from privreg.collector.estimation.combination import carry_rounds, observed
 from privreg.collector.estimation.coordinates import placed, reference_model
 from privreg.collector.estimation.curvature import FAR, Curvature
@@ -251,7 +251,7 @@ def _latest(
     assert progress.fitted is not None
     carried = carry_rounds(plan, progress, model, state.theta, progress.fitted.scale, nearby=not plan.rules.varying)
     learned = carried.learned(brief=True)
-    m = combination.floored(learned.mean)
+    m = curvature.floored(learned.mean)
     total, x, g = curvature.means(carried.rounds)
     most, share = float(total.max()), np.zeros(len(total))
     for k in reversed(range(len(total))):

@@ -189,7 +189,7 @@ def _bare(held: Held, found: Estimated, to_user: Array) -> list[int]:
     progress, carried, learned = held.progress, found.carried, found.curvature
     alone = curvature.learn(carried.rounds, carried.noise, curvature.vague())
     linear = to_user @ coordinates.linear(held.plan, progress.state) @ np.linalg.inv(carried.root.T)
-    along: Array = np.asarray(np.linalg.solve(combination.floored(learned.mean), linear.T).T)
+    along: Array = np.asarray(np.linalg.solve(curvature.floored(learned.mean), linear.T).T)
     along /= np.linalg.norm(along, axis=1, keepdims=True)
     mean, sd = curvature.along(alone, along)
     believed, _ = curvature.along(learned, along)
@@ -217,7 +217,7 @@ def _creeping(progress: Progress, carried: Carried, learned: Curvature, linear: 
         return np.zeros(len(linear), dtype=np.bool_)
     states = np.array([s.state.theta for s in main]) @ carried.root @ linear.T
     people = np.array([s.weight.sum() for s in main])
-    by = linear @ np.linalg.inv(combination.floored(learned.mean))
+    by = linear @ np.linalg.inv(curvature.floored(learned.mean))
     noise = np.einsum("ij,jk,ik->i", by, carried.noise, by)
     whole, steps = _trend(states, people)
     late, fewer = _trend(states[len(main) // 3 :], people[len(main) // 3 :])

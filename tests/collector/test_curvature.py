@@ -179,7 +179,7 @@ def test_of_many_coefficients_standard_errors_have_what_noise_of_moments_does_to
 
 def test_eigenvalues_that_are_not_believed_are_moved():
     m = np.diag([-1.0, 0.5, 9.0])
-    np.testing.assert_allclose(np.diag(combination.floored(m)), [curvature.LEAST, 0.5, 9.0])
+    np.testing.assert_allclose(np.diag(curvature.floored(m)), [curvature.LEAST, 0.5, 9.0])
 
 
 def test_a_direction_that_the_law_names_is_believed_with_fewer_reports():

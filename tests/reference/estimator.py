@@ -263,7 +263,7 @@ def combined(fit, frame, m, cov=None, scattered=None):
         apart[:, col, row] = apart[:, row, col]
         for e in apart:
             for draw in (m + e, m - e):
-                move = solve(combination.floored(draw), weight @ g) - solve(m, weight @ g)
+                move = solve(curvature.floored(draw), weight @ g) - solve(m, weight @ g)
                 unknown = unknown + np.outer(move, move) / combination.DRAWS
             bent = bread @ e @ bread @ e @ out
             unknown = unknown + combination.TAILS * (bread @ e @ out @ e @ bread + bent + bent.T) / len(apart)
@@ -288,7 +288,7 @@ def scattered(fit, frame, m):
 def step(fit, theta, s):
     """The next state (23), by gains (24), and the curvature that was used."""
     frame = framed(fit, theta, s, nearby=fit.huber)
-    m = combination.floored(learned(fit, frame)[0])
+    m = curvature.floored(learned(fit, frame)[0])
     n, x, g = means(frame.rounds)
     share, back = np.zeros(len(n)), inv(frame.root.T) @ inv(m)
     for k in reversed(range(len(n))):
@@ -308,9 +308,9 @@ def estimated(fit, theta, s):
     for _ in range(estimates.TURNS):
         frame = framed(fit, theta, s)
         m, cov = learned(fit, frame)
-        found = combined(fit, frame, combination.floored(m))
+        found = combined(fit, frame, curvature.floored(m))
         theta = solve(frame.root.T, found.x)
-    found = combined(fit, frame, combination.floored(m), cov, scattered(fit, frame, m))
+    found = combined(fit, frame, curvature.floored(m), cov, scattered(fit, frame, m))
     back = inv(frame.root.T)
     return theta, back @ found.cov @ back.T, m, cov
 

@@ -13,8 +13,7 @@ import numpy as np
 from privreg.base.arrays import Array
 from privreg.collector.covariates.whitening import triangle
 from privreg.collector.estimation import coordinates, curvature, reference
-from privreg.collector.estimation.curvature import CARRY, LEAST, SMALLEST, Curvature, RoundMeans, means
-from privreg.collector.estimation.curvature import floored as floored
+from privreg.collector.estimation.curvature import CARRY, LEAST, SMALLEST, Curvature, RoundMeans, floored, means
 from privreg.collector.estimation.reference import Reference
 from privreg.collector.plan import Carried, Local, Plan, Progress, ScoreRound
 from privreg.protocol.rounds import State

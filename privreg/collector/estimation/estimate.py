@@ -42,7 +42,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
             far = float(np.linalg.norm(away))
             at = theta + away * (1.0 - min(1.0, curvature.STEADY / max(far, 1e-300)))
             theta = theta + away * (1.0 - min(1.0, curvature.FAR / max(far, 1e-300)))  # no farther than one step
-    noise, m = scattered(plan, progress, carried, learned.mean), combination.floored(learned.mean)
+    noise, m = scattered(plan, progress, carried, learned.mean), curvature.floored(learned.mean)
     found = combination.combine(carried.rounds, carried.noise, learned, scattered=noise)
     counted = list(zip(combination.counted(plan, progress), found.weights.tolist(), carried.rounds, strict=True))
     # the bias by offsets depends on the residual scale, which is estimated
@@ -142,7 +142,7 @@ def steps(plan: Plan, progress: Progress, found: Estimated, came: Sequence[int])
     carried = found.carried
     answered, main = carried.rounds[-carried.main :], progress.main
     learned = curvature.learn(carried.rounds, carried.noise, carried.prior, slopes=carried.local.slopes)
-    m, back = combination.floored(learned.mean), np.linalg.inv(carried.root.T)
+    m, back = curvature.floored(learned.mean), np.linalg.inv(carried.root.T)
     ends, begin, weight, theta, places, means = [], [], [], [], [], []
     for k, (one, seen) in enumerate(zip(main, answered, strict=True)):
         each, at = one.weight.sum(axis=1), float(sum(came[: one.state.number]))
