@@ -50,8 +50,14 @@ class Followed:
 
     def declared(self, schema: Schema) -> Schema:
         """Declarations with those of rows of intervals.
-        Raises SchemaError if the event's levels are none of an event, or `cause` is none of them.
+        Raises SchemaError if the event's levels are none of an event, or `cause` is none of them, or if a time has
+        levels, or the event bounds, as where they are given in another order.
         """
+        if any(c in schema.levels for c in {self.start, self.time}) or schema.bounds.get(self.event, (0, 1)) != (0, 1):
+            raise SchemaError(
+                f"{self.written} takes times, which have no levels, and then the event, which has no bounds but "
+                "(0, 1): write Surv(time, event, [...]) or Surv(start, stop, event, [...])."
+            )
         events, causes = schema.levels.get(self.event), (schema.levels.get(self.event) or ())[1:]
         if (events is not None and not causes) or (self.cause is not None and self.cause not in causes):
             raise SchemaError(

@@ -41,6 +41,8 @@ def model(formula="y ~ x", n=30, **more):
         ("y ~ Intercept", "'y ~ 1' has that alone"),
         ("y ~ x + Intercept", 'A column that is called so is Q("Intercept")'),
         ("cbind(a, b) ~ x", "fit each response by itself"),
+        ("y x", "has no response; write it as 'y ~ ...'"),
+        ("x + I(x > 0.5)", "has no response; write it as 'y ~ ...'"),
         ("Surv(time, event) ~ x", "write Surv(time, event, [6, 12, 24]) ~ age"),
         ("y ~ Surv(time, event)", "it stands left of the tilde, with public cut points"),
         ("y ~ x + strata(g)", "strata are not supported yet; write C(g)"),

@@ -82,6 +82,8 @@ def table_of(data: Any) -> Table:
     if found is not None:
         return found._replace(holders=holders)
     if isinstance(data, Mapping):
+        if data and all(isinstance(part, pd.DataFrame) for part in data.values()):
+            return Table(partial(_refuse, "a mapping of names to tables is data by silo, fitted with trust='silos'."))
         return Table(partial(open_mapping, data), partial(check_labels, labels=list(data)), holders)
     read = partial(open_frames, data)
     if several:

@@ -244,6 +244,8 @@ def _parse(formula: str) -> ModelDesc:
     except Exception:
         reason = explained(formula) or reason  # patsy's tokenizer raises many kinds; none of them is passed on
     else:
+        if not desc.lhs_termlist:
+            raise FormulaError(f"the formula {formula!r} has no response; write it as 'y ~ ...'.")
         return desc
     raise FormulaError(f"the formula {formula!r} can't be read: {reason}. Write it as 'y ~ x1 + x2'.") from None
 
@@ -275,8 +277,6 @@ def _check(
     formula: str, schema: Schema | None, functions: Mapping[str, Rowwise], kind: str, *, reports: bool = False
 ) -> ParsedFormula:
     desc = _parse(formula)
-    if not desc.lhs_termlist:
-        raise FormulaError(f"the formula {formula!r} has no response; write it as 'y ~ ...'.")
     if not desc.rhs_termlist:
         raise FormulaError(f"the formula {formula!r} has nothing on the right; 'y ~ 1' fits an intercept.")
     response = desc.lhs_termlist[0].factors

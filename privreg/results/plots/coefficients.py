@@ -332,7 +332,10 @@ def _curve(ax: Any, curve: pd.DataFrame, i: int, label: str | None, shares: pd.D
     colour = inks[i]
     ax.set_xscale("log")
     ax.margins(x=0.0 if len(n) > 1 else None)  # no tick before the first number of people
-    ax.fill_between(n, curve["low"], curve["high"], color=colour, alpha=0.2, linewidth=0)
+    if len(n) > 1:
+        ax.fill_between(n, curve["low"], curve["high"], color=colour, alpha=0.2, linewidth=0)
+    else:
+        ax.plot(np.repeat(n, 2), curve[["low", "high"]].to_numpy()[0], color=colour, linewidth=1.2)
     marker = "o" if len(n) == 1 else None
     dash = style.DASHES[i % len(style.DASHES)]
     ax.plot(n, curve["estimate"], color=colour, linewidth=1.2, linestyle=dash, marker=marker, markersize=4, label=label)

@@ -1,5 +1,6 @@
 """Figure of a guarantee: the best attacker's success in distinguishing two records of one person."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -28,7 +29,8 @@ def privacy_curve(
     ``max_per_id`` is above 1), and true against false positive rate of the same test, with the true positive rates at
     1% and 5%: Dong, Roth & Su (2022), Gaussian differential privacy, section 2. Several statements or budgets are
     overlaid, called by `labels` or by their guarantees. A budget in (ε, δ) is drawn as the Gaussian mechanism
-    calibrated to it grants it, a fit without privacy as no protection.
+    calibrated to it grants it, a fit without privacy as no protection. A single statement of data with earlier releases
+    has a second curve, of all of them together.
     """
     given = list(statement) if isinstance(statement, Sequence) else [statement]
     if not given or not all(isinstance(s, PrivacyStatement | Budget) for s in given):
@@ -54,6 +56,10 @@ def privacy_curve(
     one, several = given[0], any(isinstance(s, PrivacyStatement) and s.per_id > 1 for s in given)
     loud = one.loud if isinstance(one, PrivacyStatement) else None if one.private else "NOT PRIVATE"
     loud = loud if len(given) == 1 else None
+    if len(given) == 1 and isinstance(one, PrivacyStatement) and one.budget.private and one.release.number > 1:
+        mu, private = one.release.total_mu, math.isfinite(one.release.total_mu)
+        all_of = f"{at_least(mu, 4)}-GDP" if private else "NOT PRIVATE"
+        drawn.append((Budget.declare(mu=mu if private else None), f"{all_of}, all {one.release.number} releases"))
     what = "sets of a person's rows" if several else "records of one person"
     footer = "; ".join(filter(None, [loud, f"distinguishing two {what}, knowing all else"]))
     size, what = (

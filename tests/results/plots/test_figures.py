@@ -134,6 +134,15 @@ def test_the_end_of_a_trajectory_is_seen(fitted):
 
 
 @pytest.mark.thorough
+def test_a_curators_trajectory_of_one_point_has_its_interval():
+    res = array_model(3000, trust="central").fit(seed=1, progress=False)
+    ax, end = coefficients.plot_trajectory(res, "a"), res.trajectory().iloc[0]
+    bar, dot = ax.lines[:2]
+    assert [*bar.get_ydata(), *dot.get_ydata()] == [end["low"], end["high"], end["estimate"]]
+    low, high = ax.get_xlim()
+    assert low < end["n"] < high
+
+
 def test_trajectory_without_bands_claims_none(other):
     ax = coefficients.plot_trajectory(other, "a")
     assert "band" not in words(ax)

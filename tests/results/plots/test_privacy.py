@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from privreg.errors import MissingExtraError, OptionError
 from privreg.privacy.conversions import dp_tradeoff
-from privreg.privacy.ledger import Budget
+from privreg.privacy.ledger import Budget, Release
 from privreg.results.plots.privacy import privacy_curve
 from tests.results.test_statement import VARIANTS, pure, statement
 
@@ -86,6 +86,16 @@ def test_several_are_overlaid_and_told_apart():
     assert len({(one.get_color(), one.get_linestyle()) for one in drawn}) == len(given)
     _, roc = privacy_curve(given[:2], labels=["a$b", "c"])
     assert words(roc.figure)[1].startswith(r"a\$b: ")
+
+
+@pytest.mark.parametrize(("mu", "together"), [(3.0, "3-GDP"), (np.inf, "NOT PRIVATE")])
+def test_all_releases_of_the_same_people_are_drawn_beside_the_last(mu, together):
+    tradeoff, roc = privacy_curve(statement(release=Release(2, mu)))
+    assert [text.split(": ")[0] for text in words(roc.figure)[1:]] == [
+        "1-GDP, this release alone", f"{together}, all 2 releases",
+    ]  # fmt: skip
+    at, missed = curve(tradeoff, together)
+    np.testing.assert_allclose(missed[1:-1], norm.cdf(norm.ppf(1 - at[1:-1]) - mu), atol=1e-9)
 
 
 @pytest.mark.thorough
