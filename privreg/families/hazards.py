@@ -1,5 +1,6 @@
 """Piecewise exponential hazards: counts of at most one event, whose rows are the intervals of one person."""
 
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -68,6 +69,7 @@ def followed(eta: Array, y: Array, usable: Flags, most: float) -> tuple[Array, A
     return slope - np.where(usable & (upto <= most), y, 0.0), slope
 
 
+@lru_cache(256)
 def longest(share: float, noise: float) -> float:
     """Cumulative hazard A up to which people are followed, of least variance: Equation (55).
 

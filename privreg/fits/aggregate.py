@@ -536,19 +536,22 @@ def _far_followed(plan: Plan, state: State) -> dict[str, list[int]]:
     for k in (k for k in range(1, plan.d) if k not in own):
         corners += [np.where(ones == k, plan.highs, plan.lows), np.where(ones == k, plan.lows, plan.highs)]
     at = sorted({0, j // 2, max(j - 2, 0), j - 1})
-    y, x, times = list[Array](), list[Array](), list[Array]()
-    for corner, start, stop, event in itertools.product(corners, at, at, (0.0, 1.0)):
-        rows = np.tile(corner, (j, 1))
-        rows[:, plan.levels] = np.where(np.eye(j)[:, 1:] > 0.0, plan.highs[own[1:]], plan.lows[own[1:]])
-        hazard = (rows @ state.rows.T @ state.theta).clip(-700.0, 700.0)
-        for part in (0.0, 0.5, 1.0, None) * (stop >= start):  # of A in the first one; whole intervals if None
-            inside, share = np.zeros(j), np.full(j, 1e-9)
-            inside[[start, stop] if part is not None else slice(start, stop + 1)] = 1.0
-            share[stop], share[start] = 1.0 - (part or 0.0), part or 1e-9
-            y.append(np.where(inside > 0.0, event * (np.arange(j) == stop), np.nan))
-            x.append(rows)
-            times.append(logs if part is None else np.log(np.maximum(share, 1e-9) * state.most * INSIDE) - hazard)
-    made = report.vectors(plan, state, np.array(y), np.array(x), np.array(times), np.ones((len(y), plan.bounded)))
+    parts = (0.0, 0.5, 1.0, None)  # Of A in the first of two intervals; whole intervals if None
+    asked = [(*ends, e, p) for *ends, e, p in itertools.product(at, at, (0.0, 1.0), parts) if ends[0] <= ends[1]]
+    own_time, y = np.zeros((len(asked), j)), np.full((len(asked), j), np.nan)
+    for k, (start, stop, event, part) in enumerate(asked):
+        share = np.full(j, 1e-9)
+        share[stop], share[start] = 1.0 - (part or 0.0), part or 1e-9
+        own_time[k] = logs if part is None else np.log(np.maximum(share, 1e-9) * state.most * INSIDE)
+        y[k, [start, stop] if part is not None else slice(start, stop + 1)] = 0.0
+        y[k, stop] = event
+    x = np.repeat(corners, j, axis=0).reshape(len(corners), j, plan.d)
+    x[:, :, plan.levels] = np.where(np.eye(j)[:, 1:] > 0.0, plan.highs[own[1:]], plan.lows[own[1:]])
+    hazard = (x @ state.rows.T @ state.theta).clip(-700.0, 700.0)
+    cumulative = np.array([part is not None for *_, part in asked])[:, None]
+    times = own_time - np.where(cumulative, hazard[:, None], 0.0)  # shape (corners, asked, J)
+    y, x = np.tile(y, (len(corners), 1)), np.repeat(x, len(asked), axis=0)
+    made = report.vectors(plan, state, y, x, times.reshape(len(y), j), np.ones((len(y), plan.bounded)))
     size = np.square(made).sum(axis=1)
     one, other = divmod(int(np.argmax(size[:, None] + size - 2.0 * made @ made.T)), len(y))
     found = {"one end": one, "other end": other, "longest": int(size.argmax())}

@@ -239,7 +239,10 @@ class Assumed:
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             hazards = np.exp(x @ self.params).reshape(n, -1) * np.diff(followed.edges)
             upto, left = np.cumsum(hazards, axis=1), rng.exponential(size=n)
-            at = [np.interp(v, [0.0, *h], followed.edges) for v, h in zip(left, upto, strict=True)]
+            j = np.minimum((upto <= left[:, None]).sum(axis=1), upto.shape[1] - 1)  # interval in which it runs out
+            before = np.where(j > 0, upto[np.arange(n), j - 1], 0.0)
+            part = np.clip((left - before) / hazards[np.arange(n), j], 0.0, 1.0)
+            at = followed.edges[j] + part * np.diff(followed.edges)[j]
             times = np.ndim(self.censored) > 0
             until = rng.choice(self.censored, n) if times else rng.exponential(size=n) / self.censored
         happened = levels[1] if followed.cause is None else followed.cause
