@@ -1748,8 +1748,8 @@ MUTANTS = (
     Mutant(
         "products of the law's covariates are numbers of their own",
         "privreg/collector/estimation/coordinates.py",
-        "if not plan.made:",
-        "if plan.made or not plan.made:",
+        "if not plan.columns.made:",
+        "if plan.columns.made or not plan.columns.made:",
         ("tests/collector/test_estimate.py::test_the_law_s_records_have_products_that_are_products",),
     ),
     Mutant(

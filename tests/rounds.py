@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from privreg.collector.covariates.moments import Layout
-from privreg.collector.plan import Plan
+from privreg.collector.plan import Columns, Plan
 from privreg.families.scores import ScoreRules
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
@@ -37,9 +37,8 @@ def plan_by_rounds(kind, name="gaussian", *, d=3, label=False, blocks=1, track=F
         "unscaled": (),
         "theta": None,
         "c": 0.8,
-        "gaps": (0.0,) * d,
+        "columns": Columns((0.0,) * d),
         "whitened": True,
-        "cells": (),
         "nonresponse": False,
         "rows": 1000,
         "function": kind.function,

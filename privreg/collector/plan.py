@@ -62,6 +62,19 @@ class Extreme(NamedTuple):
     bends: tuple[Array, ...] = ()  # Second differences along numbers with curved columns; each of shape (·, d)
 
 
+class Columns(NamedTuple):
+    """Public facts on a design's columns, by which covariates are whitened and drawn in."""
+
+    gaps: tuple[float, ...]  # Distance between the two values of two-valued columns; 0 for others
+    cells: tuple[Cells, ...] = ()
+    crossed: tuple[Crossed, ...] = ()
+    alone: tuple[int, ...] = ()  # Numbers within ±1 that no other column is made of
+    bases: bool = False  # True if curvature moves and several columns are made of one number alone, as splines are
+    mix: Array | None = None  # Matrix by which nearly collinear columns were multiplied; shape (d, d)
+    made: tuple[Made, ...] = ()  # Columns before `mix`, in the order in which they can be made
+    ends: tuple[End, ...] = ()
+
+
 class Plan(NamedTuple):
     """Public plan of a fit, fixed before the first record."""
 
@@ -77,9 +90,8 @@ class Plan(NamedTuple):
     unscaled: tuple[int, ...]  # Columns whose location and scale are learned; d stands for the response
     theta: Array | None  # The user's first guess, internal units; shape (b d,)
     c: float  # Huber threshold where it is declared, internal units
-    gaps: tuple[float, ...]  # Distance between the two values of two-valued columns; 0 for others
+    columns: Columns
     whitened: bool
-    cells: tuple[Cells, ...]
     nonresponse: bool  # True if it is declared that some records send noise only
     rows: int | None  # Records expected, if known
     groups: int = GROUPS  # Random groups of a main round
@@ -87,12 +99,6 @@ class Plan(NamedTuple):
     gauge: Gauge | None = None  # Public constants of measures of fit, before scales are learned; None without measures
     measured: int = 0  # Numbers in a report on measures of fit
     covariates: Array | None = None  # Public rows that stand for records' covariates, internal units; shape (m, d)
-    crossed: tuple[Crossed, ...] = ()
-    alone: tuple[int, ...] = ()  # Numbers within ±1 that no other column is made of
-    bases: bool = False  # True if curvature moves and several columns are made of one number alone, as splines are
-    mix: Array | None = None  # Matrix by which nearly collinear columns were multiplied; shape (d, d)
-    made: tuple[Made, ...] = ()  # Columns before `mix`, in the order in which they can be made
-    ends: tuple[End, ...] = ()
     clamps: tuple[Bounded, ...] = ()  # Columns of which records report whether they were clamped, if any do
     # Public limits of the offset of the linear predictor, where curvature goes with it; None without an offset
     added: tuple[float, float] | None = None
@@ -125,7 +131,7 @@ class Plan(NamedTuple):
     @property
     def factors(self) -> tuple[Cells, ...]:
         """Columns made of factors alone, where moments are reported."""
-        return tuple(g._replace(columns=g.columns + self.extra) for g in self.cells)
+        return tuple(g._replace(columns=g.columns + self.extra) for g in self.columns.cells)
 
     def groups_of(self, role: str) -> int:
         """Number of groups with separate sums in a round of a role."""

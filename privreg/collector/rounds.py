@@ -139,7 +139,7 @@ def _moments(plan: Plan, progress: Progress, total: Array, people: float) -> Sca
     if plan.label:  # covariates are public
         if not any(r.role == "moments" for r in plan.rounds[:number]):
             return moments.sizes(scatter, total)
-        return moments.exact(scatter, total, (*plan.gaps, *(0.0,) * int(plan.layout.response)))
+        return moments.exact(scatter, total, (*plan.columns.gaps, *(0.0,) * int(plan.layout.response)))
     layout, persons = plan.layout._replace(constant=True), plan.persons
     return moments.learn(
         *(scatter, total, people, plan.sd("moments"), layout, plan.factors),

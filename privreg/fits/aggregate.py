@@ -537,7 +537,9 @@ def _far_followed(plan: Plan, state: State) -> dict[str, list[int]]:
         corners += [np.where(ones == k, plan.highs, plan.lows), np.where(ones == k, plan.lows, plan.highs)]
     at = sorted({0, j // 2, max(j - 2, 0), j - 1})
     parts = (0.0, 0.5, 1.0, None)  # Of A in the first of two intervals; whole intervals if None
-    asked = [(*ends, e, p) for *ends, e, p in itertools.product(at, at, (0.0, 1.0), parts) if ends[0] <= ends[1]]
+    asked = [
+        (*ends, e, p) for ends in itertools.product(at, at) if ends[0] <= ends[1] for e in (0.0, 1.0) for p in parts
+    ]
     own_time, y = np.zeros((len(asked), j)), np.full((len(asked), j), np.nan)
     for k, (start, stop, event, part) in enumerate(asked):
         share = np.full(j, 1e-9)

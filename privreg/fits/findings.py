@@ -174,7 +174,7 @@ def shares_of(plan: Plan, progress: Progress) -> Shares | None:
 def _together(plan: Plan, progress: Progress, order: NDArray[np.intp]) -> Array:
     """Lower limits of absolute correlations of columns, in the design's order, (d, d); 1 if they aren't learned."""
     out, d, scatter = np.ones((plan.d, plan.d)), plan.d + int(plan.layout.response), progress.scatter
-    if plan.mix is None and plan.layout.constant and not plan.label:
+    if plan.columns.mix is None and plan.layout.constant and not plan.label:
         # by the noise of a report's entries and the spread of u u', as `moments.learn` weighs them
         error = (d + 2) * math.hypot(plan.sd("moments") / math.sqrt(2.0), 1.0 / d) / scatter.answering
         low = SURE * error / math.sqrt(scatter.asked) if scatter.asked else 0.0
@@ -284,18 +284,18 @@ def rare_of(plan: Plan, progress: Progress, people: int, to_user: Array) -> Rare
     """
     if progress.shares is None or progress.tied is None:
         return Rare()
-    curved, tied = 0.25 if plan.rules.from_predictor else plan.rules.curvature, progress.tied
+    curved, tied, columns = 0.25 if plan.rules.from_predictor else plan.rules.curvature, progress.tied, plan.columns
     effective = plan.effective_mu(progress.state.longest) * progress.scatter.answering
     far = math.sqrt(1.0 + (plan.d - 1) / FARTHEST**2)
     usual = max(FEW * 2.0 * far / (curved * effective * math.sqrt(max(people, 1))), SMALLEST_SHARE)
     usual = min(usual, 0.5)  # least share that a value must have; that of the rarer of two values at most
     least = np.full(plan.d, usual)
-    for group in plan.cells:
+    for group in columns.cells:
         least[group.columns] = max(usual, min(coordinates.least_share(plan, group), 0.5))
     low = np.nan_to_num(progress.shares, nan=1.0) < least
     few, beside, share = low.copy(), set[int](), math.inf
     whole, rare = np.zeros((2, plan.d))  # variances of coefficients, of all cells and of those that too few have
-    for group, p in zip(plan.cells, whitening.shrunk(plan.cells, progress.scatter.shares), strict=True):
+    for group, p in zip(columns.cells, whitening.shrunk(columns.cells, progress.scatter.shares), strict=True):
         seldom = p < least[group.columns[0]]
         share = min(share, float(p[seldom].min(initial=math.inf)))
         # coefficients of cells are sums of cells' means, whose variances are inverse to their shares
@@ -303,8 +303,8 @@ def rare_of(plan: Plan, progress: Progress, people: int, to_user: Array) -> Rare
         whole += each.sum(axis=1)
         rare += each[:, seldom].sum(axis=1)
         if at_zero[seldom].sum() > OF_FEW * at_zero.sum():
-            beside |= {k for c in plan.crossed if set(group.columns.tolist()) & set(c.levels) for k in c.numbers}
-    coded = {int(j) for g in plan.cells for j in g.columns}
+            beside |= {k for c in columns.crossed if set(group.columns.tolist()) & set(c.levels) for k in c.numbers}
+    coded = {int(j) for g in columns.cells for j in g.columns}
     mine = rare > OF_FEW * whole
     for j in coded:
         few[j] = low[j] if tied[j] else mine[j]
@@ -314,10 +314,10 @@ def rare_of(plan: Plan, progress: Progress, people: int, to_user: Array) -> Rare
         for j in np.flatnonzero(few & ~tied & (mean > 0.0)).tolist():
             if j not in coded:
                 about.add(0)
-                beside |= {k for c in plan.crossed if j in c.levels for k in c.numbers}
+                beside |= {k for c in columns.crossed if j in c.levels for k in c.numbers}
     crossed = []
-    for c in plan.crossed:  # about its own level, if there is one for each, else all
-        like = [one.column for one in plan.crossed if (one.levels, one.numbers) == (c.levels, c.numbers)]
+    for c in columns.crossed:  # about its own level, if there is one for each, else all
+        like = [one.column for one in columns.crossed if (one.levels, one.numbers) == (c.levels, c.numbers)]
         levels = [c.levels[like.index(c.column)]] if len(like) == len(c.levels) else list(c.levels)
         crossed += [c.column] * bool(few[levels].any())
     others = few.copy()

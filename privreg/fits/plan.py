@@ -12,7 +12,7 @@ from privreg.base.arrays import Array
 from privreg.collector.covariates import whitening
 from privreg.collector.covariates.moments import LARGE, SMALL, Layout
 from privreg.collector.covariates.whitening import Cells
-from privreg.collector.plan import MOST, Crossed, End, Extreme, Made, Plan
+from privreg.collector.plan import MOST, Columns, Crossed, End, Extreme, Made, Plan
 from privreg.errors import OptionError, UnsupportedArgumentError, as_named
 from privreg.fits.notes import quantile
 from privreg.fits.settings import Settings
@@ -219,14 +219,14 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
     # columns made of the same numbers and not of each other
     derived = {m.column for m in made} | {int(j) for g in held for j in g.columns}
     free = Counter(frozenset(spec.design.sources[j]) for k, j in enumerate(order) if k not in derived)
-    bases = any(own and many > 1 for own, many in free.items())
+    bases = rules.varying and not label and not within and any(own and many > 1 for own, many in free.items())
     used = Counter(name for some in map(set, spec.design.sources) for name in some)
     alone = tuple(  # numbers with declared bounds that no other column is made of
         k
         for k, some in enumerate(spec.design.sources[j] for j in order)
         if some and gaps[k] == 0.0 and k not in unscaled and all(used[name] == 1 for name in some)
     )
-    widened = 1.0
+    bounds, widened = _ends(spec, order) if constant and not within else (), 1.0
     if within:  # ±(hi − lo)(1 − 1/K) is left, half of the variance between persons; of differences twice both
         spread = spec.people.spread
         widened = 2.0 * spread / math.sqrt(0.5 * spread if spread < 1.0 else 1.0)
@@ -259,9 +259,8 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
         unscaled=unscaled,
         theta=None if guess is None else guess.reshape(efficient.blocks, -1)[:, order].reshape(-1),
         c=efficient.c,
-        gaps=tuple(gaps.tolist()),
+        columns=Columns(tuple(gaps.tolist()), held, crossed, alone, bases, _mix(spec, order), made, bounds),
         whitened=efficient.whitened,
-        cells=held,
         nonresponse=spec.nonresponse,
         rows=efficient.rows,
         groups=efficient.groups,
@@ -269,12 +268,6 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
         gauge=efficient.gauge,
         measured=efficient.measured,
         covariates=None if rows is None else np.ascontiguousarray(rows.inside[:, order]),
-        crossed=crossed,
-        alone=alone,
-        bases=rules.varying and not label and not within and bases,
-        mix=_mix(spec, order),
-        made=made,
-        ends=_ends(spec, order) if constant and not within else (),
         clamps=clamps,
         added=added,
         persons=spec.persons,

@@ -121,12 +121,12 @@ def test_columns_that_are_products_of_others_are_made_of_them(right, products):
     spec = a_model(right)._spec
     plan, order = plan_of(spec, resolve_tuning(ASKED, spec, 1000), None)
     names = [spec.design.names[j] for j in order]
-    assert sorted(names[m.column] for m in plan.made) == products
+    assert sorted(names[m.column] for m in plan.columns.made) == products
     rng = np.random.default_rng(1)
     fresh = pd.DataFrame({"a": rng.uniform(0, 2, 300), "b": rng.uniform(-3, 3, 300), "g": rng.choice(list("uvw"), 300)})
     v = spec.units.probe_inside(spec.design.encode_exog(fresh))[:, order]
-    v = v if plan.mix is None else v @ np.linalg.inv(plan.mix).T
-    for m in plan.made:
+    v = v if plan.columns.mix is None else v @ np.linalg.inv(plan.columns.mix).T
+    for m in plan.columns.made:
         np.testing.assert_allclose(m.parts(v) @ m.by, v[:, m.column], atol=1e-8)
 
 
@@ -138,7 +138,7 @@ def test_splines_are_told_by_directions(right, bases):
     """Beside a larger constant, intervals of right logistic models were half as long and covered 81%."""
     spec = a_model(right)._spec
     plan, _ = plan_of(spec, resolve_tuning(ASKED, spec, 100_000), None)
-    assert plan.bases == bases
+    assert plan.columns.bases == bases
     assert (coordinates.constant2(plan, rounds.begin(plan), 2) == 1.0) == bases
 
 
@@ -147,10 +147,10 @@ def test_the_law_s_records_have_products_that_are_products():
     n = 4000
     rows = pd.DataFrame({"a": rng.uniform(0, 2, n), "g": rng.choice(list("uvw"), n), "y": rng.integers(0, 2, n)})
     run = a_model("g * a", rows=n).start(seed=1).update(rows)._run
-    assert run.plan.mix is not None
-    v = run.progress.points @ np.linalg.inv(run.progress.state.rows @ run.plan.mix).T
-    assert len(run.plan.made) == 2
-    for m in run.plan.made:
+    assert run.plan.columns.mix is not None
+    v = run.progress.points @ np.linalg.inv(run.progress.state.rows @ run.plan.columns.mix).T
+    assert len(run.plan.columns.made) == 2
+    for m in run.plan.columns.made:
         np.testing.assert_allclose(m.parts(v) @ m.by, v[:, m.column], atol=1e-8)
 
 
@@ -167,7 +167,7 @@ def test_a_law_of_residuals_has_products_with_levels_alone(right, products):
     """Of others reports tell the curvature, and intervals of a square were longer by a fifth with them."""
     spec = a_model(right, "huber")._spec
     plan, order = plan_of(spec, resolve_tuning(ASKED, spec, 1000), None)
-    assert sorted(spec.design.names[order[m.column]] for m in plan.made) == products
+    assert sorted(spec.design.names[order[m.column]] for m in plan.columns.made) == products
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_a_number_that_is_mostly_0_is_drawn_in(share):
 def test_numbers_that_nothing_else_is_made_of(right, alone):
     spec = a_model(right, "huber")._spec
     plan, order = plan_of(spec, resolve_tuning(ASKED, spec, 1000), None)
-    assert sorted(spec.design.names[order[j]] for j in plan.alone) == alone
+    assert sorted(spec.design.names[order[j]] for j in plan.columns.alone) == alone
 
 
 @pytest.mark.statistical

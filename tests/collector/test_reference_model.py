@@ -9,7 +9,7 @@ from privreg.collector.covariates.moments import Layout
 from privreg.collector.estimation import reference
 from privreg.collector.estimation.combination import SPREAD, carry_rounds
 from privreg.collector.estimation.coordinates import FAR, unbound
-from privreg.collector.plan import Progress, ScoreRound
+from privreg.collector.plan import Columns, Progress, ScoreRound
 from privreg.families import scores
 from privreg.families.family import Family, score_rules
 from privreg.families.scores import SCORINGS
@@ -184,7 +184,7 @@ def test_few_records_may_lie_the_farther_out_the_farther_away_bounds_are():
     points = np.column_stack([np.ones(m), *columns.values()])
     d = points.shape[1]
     plan = plan_by_rounds(KINDS["logistic"], rules=rules_of("logistic"), d=d)._replace(
-        gaps=(0.0,) * d, unscaled=(d - 2,), layout=Layout(True, False)
+        columns=Columns((0.0,) * d), unscaled=(d - 2,), layout=Layout(True, False)
     )
     shares = np.array([*[np.nan] * (d - 1), 0.3])
     state = state_of(plan, "main", rng, theta=np.zeros(d))._replace(rows=np.eye(d))
@@ -198,7 +198,7 @@ def test_few_records_may_lie_the_farther_out_the_farther_away_bounds_are():
     mix = np.eye(d)
     mix[1, 2:4] = 0.3, -5.0
     mixed = progress._replace(points=points @ mix.T)
-    again = unbound(plan._replace(mix=mix), mixed, state)
+    again = unbound(plan._replace(columns=plan.columns._replace(mix=mix)), mixed, state)
     np.testing.assert_allclose(again, [found[2], *found[1:]], atol=1e-9)
 
 

@@ -126,11 +126,11 @@ def test_what_crosses_a_factor_and_a_number_is_told_by_the_level_and_not_by_its_
     stream = rare(**crossed).start()
     plan = stream._run.plan
     column = [stream._spec.design.names[j] for j in stream._encoder.order]
-    (one,) = plan.crossed
+    (one,) = plan.columns.crossed
     assert column[one.column] == "C(g)[T.1]:x"
     assert [column[j] for j in one.levels] == ["C(g)[T.1]"]
     stretch = np.diag([30.0 if j == one.column else 1.0 for j in range(4)])
-    assert wide(plan._replace(crossed=()), stretch)
+    assert wide(plan._replace(columns=plan.columns._replace(crossed=())), stretch)
     assert not wide(plan, stretch)
     for share, marked in ((0.3, []), (0.02, ["C(g)[T.1]", "C(g)[T.1]:x"])):
         with warnings.catch_warnings():

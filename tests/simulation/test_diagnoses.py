@@ -57,7 +57,7 @@ def test_what_is_collinear_follows_from_the_map():
     cov = np.cov(v.T)
     rows_ = np.eye(5)
     rows_[1:, 1:] = np.linalg.inv(np.linalg.cholesky(cov))
-    plan = plan_by_rounds(KINDS["huber"], d=5, strength=1.0)._replace(gaps=(0.0,) * 5, unscaled=())
+    plan = plan_by_rounds(KINDS["huber"], d=5, strength=1.0)._replace(unscaled=())
     assert [j for j, _ in coordinates.wide(plan, rows_)] == [3, 4]
     assert coordinates.collinear(rows_, [3, 4], True) == {3: [1, 2]}
 

@@ -296,9 +296,11 @@ def test_files_and_streams_give_the_bits_of_rows_in_memory(tmp_path: Path) -> No
         ("Surv(months, end, [6], cause='x') ~ age", {"levels": {"arm": ["a", "b"]}}, SchemaError, "cause= may be one"),
         ("Surv(end, months, [6]) ~ age", {}, SchemaError, r"takes times, .* write Surv\(time, event"),
         (
-            "Surv(months, end, [6]) ~ age", {"bounds": {"age": (40, 80), "end": (0, 30)}, "levels": {}},
-            SchemaError, "has no bounds",
-        ),  # fmt: skip
+            "Surv(months, end, [6]) ~ age",
+            {"bounds": {"age": (40, 80), "end": (0, 30)}, "levels": {}},
+            SchemaError,
+            "has no bounds",
+        ),
         (FORMULA, {"family": "logistic"}, UnsupportedArgumentError, "family= doesn't go with Surv"),
         (FORMULA, {"id": "arm", "k_max": 2}, UnsupportedArgumentError, "id= doesn't go with Surv"),
         (FORMULA, {"exposure": "months"}, UnsupportedArgumentError, "exposure= doesn't go with Surv"),

@@ -50,7 +50,7 @@ def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, Stat
     """Coordinates of the scores, and the pilot's first state, from the response's row of W; see docs/estimator.md."""
     rules, d, constant, learned = plan.rules, plan.d, plan.layout.constant, progress.scatter
     rows = whitening.without_constant(learned.rows, d) if plan.extra else learned.rows
-    gaps, cells = (0.0,) * d if plan.label else plan.gaps, plan.cells
+    gaps, cells = (0.0,) * d if plan.label else plan.columns.gaps, plan.columns.cells
     near, shares = whitening.bring_in(rows, gaps, constant, learned.constant2)
     scatter = moments.start_from(near, learned)
     whitener = np.ascontiguousarray(near[:d, :d] if plan.whitened else whitening.scaled(near[:d, :d], constant))
@@ -107,18 +107,20 @@ def _points(plan: Plan, scatter: Scatter, shares: Array, rows: Array, near: Arra
         return np.ones((1 if plan.added is None else len(lattice(1)), 1))
     if plan.whitened:
         stretch = (np.diag(near) / np.diag(rows))[:d]
-        known = whitening.shrunk(plan.cells, scatter.shares) if plan.cells else []
-        points, _ = whitening.stand_ins(plan.cells, known, whitener, stretch, np.nan_to_num(shares), constant=constant)
+        known = whitening.shrunk(plan.columns.cells, scatter.shares) if plan.columns.cells else []
+        points, _ = whitening.stand_ins(
+            plan.columns.cells, known, whitener, stretch, np.nan_to_num(shares), constant=constant
+        )
     else:
         points = normal_points(whitening.correlation(whitener, constant), constant)
         whitener = whitening.scaled(whitener, constant)
     points = bounded(points, whitener, _numbers(plan, shares), constant=constant)
-    if not plan.made:
+    if not plan.columns.made:
         return points
-    rows = whitener if plan.mix is None else whitener @ plan.mix
+    rows = whitener if plan.columns.mix is None else whitener @ plan.columns.mix
     v = points @ np.linalg.inv(rows).T
     moved = np.zeros_like(v)
-    for made in plan.made:
+    for made in plan.columns.made:
         product = made.parts(v) @ made.by
         moved[:, made.column] = product - v[:, made.column]
         v[:, made.column] = product
@@ -178,9 +180,9 @@ def bounded(points: Array, rows: Array, columns: Iterable[int], *, constant: boo
 
 def _numbers(plan: Plan, shares: Array) -> list[int]:
     """Columns of numbers within ±1; `shares` are those of the rarer of two values, NaN of others."""
-    other = {int(j) for g in plan.cells for j in g.columns} | set(plan.unscaled)
+    other = {int(j) for g in plan.columns.cells for j in g.columns} | set(plan.unscaled)
     first = int(plan.layout.constant)
-    return [j for j in range(first, plan.d) if j not in other and not plan.gaps[j] and np.isnan(shares[j])]
+    return [j for j in range(first, plan.d) if j not in other and not plan.columns.gaps[j] and np.isnan(shares[j])]
 
 
 def at_a_bound(plan: Plan, progress: Progress, state: State) -> list[int]:
@@ -200,7 +202,7 @@ def unbound(plan: Plan, progress: Progress, state: State) -> Array:
     """
     assert progress.points is not None
     assert progress.shares is not None
-    mix = np.eye(plan.d) if plan.mix is None else plan.mix
+    mix = np.eye(plan.d) if plan.columns.mix is None else plan.columns.mix
     numbers, out = _numbers(plan, progress.shares), np.zeros(plan.d)
     x = progress.points @ np.linalg.inv(state.rows[: plan.d, : plan.d] @ mix).T
     mean, sd = x.mean(axis=0), x.std(axis=0)
@@ -218,8 +220,8 @@ def far_ends(plan: Plan, progress: Progress) -> list[End]:
     k/D² of the records are as far (Markov).
     """
     d, out = plan.d, list[End]()
-    rows = progress.scatter.rows[:d, :d] @ (np.eye(d) if plan.mix is None else plan.mix)
-    for end in plan.ends:
+    rows = progress.scatter.rows[:d, :d] @ (np.eye(d) if plan.columns.mix is None else plan.columns.mix)
+    for end in plan.columns.ends:
         columns = np.linalg.inv(rows)[end.columns]
         spread, away = columns[:, 1:], end.row - columns[:, 0]
         square = float(away @ np.linalg.lstsq(spread @ spread.T, away, rcond=None)[0])
@@ -256,8 +258,8 @@ def wide(plan: Plan, rows: Array) -> list[tuple[int, float]]:
 
     A product of a factor and a number, which is 0 for other levels, is judged by the number and the level's share.
     """
-    spans, left = 2.0 * np.diag(rows), {*plan.unscaled, *(c.column for c in plan.crossed)}
-    columns = [j for j in range(int(plan.layout.constant), plan.d) if plan.gaps[j] == 0.0 and j not in left]
+    spans, left = 2.0 * np.diag(rows), {*plan.unscaled, *(c.column for c in plan.columns.crossed)}
+    columns = [j for j in range(int(plan.layout.constant), plan.d) if plan.columns.gaps[j] == 0.0 and j not in left]
     return [(j, float(spans[j])) for j in columns if spans[j] > WIDE * plan.widened]
 
 
@@ -275,7 +277,7 @@ def constant2(plan: Plan, progress: Progress, number: int) -> float:
         return 1.0
     others, scatter = plan.direction - 1.0, progress.scatter
     people, most = _people(plan), FULL * (others + 1.0)
-    wanted = most if plan.rules.varying and not plan.bases else _needed(plan, scatter) - others
+    wanted = most if plan.rules.varying and not plan.columns.bases else _needed(plan, scatter) - others
     if scatter.drawn_in:
         people, wanted = plan.rounds[number].people, most
     return max(min(_told(plan, people), wanted, most), 1.0)
@@ -286,7 +288,7 @@ def _needed(plan: Plan, scatter: Scatter) -> float:
 
     Only records of a level are not 0 in its column and in those that cross it, where mean squares are to be 1.
     """
-    shares, out = zip(plan.cells, whitening.shrunk(plan.factors, scatter.shares), strict=True), 0.0
+    shares, out = zip(plan.columns.cells, whitening.shrunk(plan.factors, scatter.shares), strict=True), 0.0
     least = [(g.columns.tolist(), float(p.min())) for g, p in shares]
     for levels, columns in _crossings(plan).items() if least else ():
         out = max(out, columns / max(min((p for own, p in least if levels.issuperset(own)), default=1.0), 1e-300))
@@ -306,8 +308,8 @@ def _told(plan: Plan, people: int) -> float:
 def _crossings(plan: Plan) -> dict[frozenset[int], float]:
     """Number of columns that are 0 for other levels, by columns of a factor that is crossed with numbers."""
     return {
-        levels: 1.0 + sum(levels.issuperset(c.levels) for c in plan.crossed) / len(levels)
-        for levels in {frozenset(c.levels) for c in plan.crossed}
+        levels: 1.0 + sum(levels.issuperset(c.levels) for c in plan.columns.crossed) / len(levels)
+        for levels in {frozenset(c.levels) for c in plan.columns.crossed}
     }
 
 
@@ -327,5 +329,5 @@ def overstretched(plan: Plan, progress: Progress, number: int) -> list[int]:
     """Columns of numbers that this round is to draw in, by their places in reports: wider than `WIDE` learned sd."""
     if plan.rules.varying or plan.label or _told(plan, plan.rounds[number].people) < APART:
         return []
-    columns = [j + plan.extra for j in plan.alone]
+    columns = [j + plan.extra for j in plan.columns.alone]
     return [j for j in columns if moments.span(progress.scatter, j) > WIDE * plan.widened]
