@@ -1,9 +1,11 @@
 """Federated fits in one process: what is computed, what it costs, what leaves a silo, and what bad input says."""
 
+import contextlib
 import copy
 import json
 import math
 import pickle
+import threading
 
 import numpy as np
 import pandas as pd
@@ -290,6 +292,32 @@ def test_a_silo_answers_no_more_rounds_than_its_plan():
     for theta in (np.zeros(2), np.full(3, np.nan)):
         with pytest.raises(OptionError, match="must be 3 finite numbers"):
             Client(m.plan, *read_silo(m.plan, m._sources[0], 1)).report(theta)
+
+
+def test_threads_that_ask_at_once_get_no_more_reports_than_the_plan_has():
+    m = model(frames(2), rounds=1)
+    client, both, got = Client(m.plan, *read_silo(m.plan, m._sources[0], 1)), threading.Barrier(2, timeout=0.5), []
+
+    class Slow:
+        """The plan, whose number of rounds is read by two threads together, if they come together."""
+
+        def __getattr__(self, name):
+            if name == "rounds":
+                with contextlib.suppress(threading.BrokenBarrierError):
+                    both.wait()
+            return getattr(m.plan, name)
+
+    def ask():
+        with contextlib.suppress(StreamError):
+            got.append(client.report(np.zeros(3)))
+
+    client._plan = Slow()
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(got) == 1
 
 
 @pytest.mark.thorough

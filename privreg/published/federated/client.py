@@ -4,6 +4,7 @@ The order is always records → local steps from the public model → difference
 leaves the silo, with the share of the records that can be used; their number, which may differ, too, is not sent.
 """
 
+import threading
 from collections.abc import Mapping
 
 import numpy as np
@@ -86,7 +87,7 @@ class Client:
         kept = ~np.isnan(y)
         self._usable = float(kept.mean()) if len(y) else 0.0
         self._plan, self._x, self._y = plan, x[kept], y[kept]
-        self._seed, self._label, self._answered = seed, label, 0
+        self._seed, self._label, self._answered, self._lock = seed, label, 0, threading.Lock()
 
     def update(self, theta: Array) -> Array:
         """Clipped update, which must not leave the silo, shape (size,)."""
@@ -102,13 +103,14 @@ class Client:
         plan = self._plan
         if theta.shape != (plan.size,) or not np.isfinite(theta).all():
             raise OptionError(f"the model sent must be {plan.size} finite numbers.")
-        if self._answered >= plan.rounds:
-            raise StreamError(
-                f"this silo has sent its {plan.rounds} reports; another would cost more than {plan.budget}."
-            )
-        self._answered += 1  # before anything is computed: a failure spends the round
+        with self._lock:
+            if self._answered >= plan.rounds:
+                raise StreamError(
+                    f"this silo has sent its {plan.rounds} reports; another would cost more than {plan.budget}."
+                )
+            self._answered = number = self._answered + 1  # before anything is computed: a failure spends the round
         if normals is None:
-            label, seed = f"federated {self._label} {self._answered}", self._seed
+            label, seed = f"federated {self._label} {number}", self._seed
             key = fresh_key() if seed is None else seeded_key(seed, label)
             normals = NoiseStream(key, plan.mechanism.width).peek()[0]
         share = [plan.kappa * (self._usable - 0.5)] if plan.kappa else []
