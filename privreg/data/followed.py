@@ -65,7 +65,9 @@ class Followed:
                 "cause= may be one."
             )
         bounds = {**schema.bounds, AT_RISK: (SHORTEST * self.cuts[-1], float(np.diff(self.edges).max()))}
-        labels = tuple(f"({a:.6g}, {b:.6g}]" for a, b in pairwise(self.edges))  # they hold their end
+        tried = [[f"{v:.{digits}g}" for v in self.edges] for digits in (6, 12, 17)]
+        ends = next(one for one in tried if len(set(one)) == len(one))
+        labels = tuple(f"({a}, {b}]" for a, b in pairwise(ends))  # they hold their end
         return replace(schema, bounds=bounds, levels={**schema.levels, INTERVAL: labels})
 
     @np.errstate(all="ignore")  # a warning would tell of one value

@@ -314,6 +314,12 @@ def test_what_does_not_go_with_times_is_refused_on_public_grounds(formula, more,
             FIT(formula, data, **{**HOW, **more})
 
 
+@pytest.mark.parametrize("end", [1 + 2e-9, 1 + 3e-16])
+def test_cut_points_that_are_close_have_labels_of_their_own(end) -> None:
+    model = FIT(f"Surv(months, end, [1, {end!r}, 24]) ~ age", None, **HOW)
+    assert len(set(model.exog_names)) == 4
+
+
 def test_measures_and_a_column_called_interval_are_refused() -> None:
     with pytest.raises(OptionError, match="measures="):
         FIT(FORMULA, people(9), **HOW).fit(measures=0.1, progress=False)
