@@ -10,11 +10,13 @@ test of the same (``-m thorough``), and tests in a browser (``-m browser``); ``-
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from tests import compiled
 from tests.compiled import ROOT
@@ -27,6 +29,9 @@ CHECKS = {
 }
 TYPES = [PYTHON, "-m", "mypy"]
 """Long, and in one process: runs while the others do."""
+MEMORY, ROOM = Path("/dev/shm"), 4 << 30
+"""Where tests' files are if so many bytes are free: there a process that is killed leaves what it leaves on a disk, and
+to wait for a disk, as stores do at each commit, took a third of the time of tests of studies."""
 EMPTY = 5
 """What pytest exits with where no test was chosen, as in one half if few are asked for."""
 
@@ -65,6 +70,8 @@ def main(arguments: list[str]) -> int:
     one, other = ([PYTHON, "-m", "pytest", "-m", marks, *rest, f"--part={part}"] for part in ("1/2", "2/2"))
     os.environ.setdefault("NUMBA_CACHE_DIR", str(compiled.folder()))
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # two processes share the processors
+    if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # the processes that tests start needn't compile all anew
     compiling = compiled.start()
     with beside("mypy", TYPES) as types:
