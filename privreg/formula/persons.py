@@ -55,8 +55,8 @@ def without_survival(formula: Any) -> tuple[Any, Followed | None]:
     rising = [cut for cut in cuts if cut is not None and 0.0 < cut < math.inf]
     if len(rising) < len(cuts) or not 1 <= len(cuts) <= MOST_CUTS or not (np.diff(rising) > 0.0).all():
         raise FormulaError(
-            f"the cut points of {left.strip()} must be rising positive numbers, {MOST_CUTS} at most: hazards are "
-            "constant in between, from time 0 on, and nobody is followed beyond the last one."
+            f"the cut points of {left.strip()} must be rising positive numbers, at most {MOST_CUTS} of them: hazards "
+            "are constant in between, from time 0 on, and nobody is followed beyond the last one."
         )
     out = Followed(time, event, tuple(rising), start[0] if start else None, cause)
     if len(set(out.columns)) < len(out.columns):

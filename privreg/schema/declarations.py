@@ -83,7 +83,8 @@ def _pair(kind: str, name: object, value: object) -> Pair:
         value = np.asarray(value).tolist()
     two = value if isinstance(value, Sequence) and not isinstance(value, str | bytes) and len(value) == 2 else ()
     # anything but a pair could be the column itself, or one person's value in a mapping by person
-    got = f"({', '.join(map(shown, two))})" if two else f"a {type(value).__name__}"
+    sized = f" of {len(value)}" * isinstance(value, list | tuple)
+    got = f"({', '.join(map(shown, two))})" if two else f"a {type(value).__name__}{sized}"
     pair = [real(v) for v in two]
     if kind == "bounds" and _are_dates(two):
         pair = [day_of(v) for v in two]
@@ -93,6 +94,8 @@ def _pair(kind: str, name: object, value: object) -> Pair:
         dates = "or of dates, two that exist, such as 2020-01-31"
         if kind == "moments":
             dates = f"for dates count days since {EPOCH_TEXT}, and give dates as bounds"
+        elif any(isinstance(v, str) for v in two):
+            dates += "; texts have levels="
         raise SchemaError(f"{kind}[{name!r}] is {got}; it must be a pair of numbers {wanted}, {dates}.")
     if any(LARGEST < abs(v) < math.inf for v in pair if v is not None):
         raise SchemaError(f"{kind}[{name!r}] is {got}; beyond {LARGEST:g} change the column's unit, in {wanted} too.")

@@ -140,7 +140,7 @@ WRONG = {
     "no bounds": (("  age: [18, 90]\n", ""), "give bounds: {age: [low, high]}, or scaling: private"),
     "no levels": (("levels:\n  shift: [day, night, both]\n", ""), "if a factor, levels: {shift: [A, B]}"),
     "empty bounds": (("[18, 90]", "[90, 18]"), "bounds: {age: [90, 18]} is empty; write [low, high]"),
-    "one bound": (("[18, 90]", "[18]"), "bounds of 'age' is a list; it must be a pair of numbers [low, high]"),
+    "one bound": (("[18, 90]", "[18]"), "bounds of 'age' is a list of 1; it must be a pair of numbers [low, high]"),
     "one level": (("[day, night, both]", "[day]"), "levels of 'shift' has 1 level(s)"),
     "rows": (("rows: 4000", "rows: many"), "rows: many must be a whole number"),
     "rounds": (("rounds: 14", "rounds: 3"), "rounds: 3 must be"),

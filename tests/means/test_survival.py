@@ -507,3 +507,16 @@ def test_where_noise_leaves_nobody_nothing_is_tested():
     test = found.test()
     assert np.isnan([test.statistic, test.pvalue]).all()
     assert "p-value nan" in test.words
+
+
+@pytest.mark.parametrize("trust", TRUSTS)
+def test_records_of_no_use_are_said_where_curves_are_shown(trust):
+    rng = np.random.default_rng(3)
+    rows = pd.DataFrame({"time": rng.exponential(5.0, 4_000), "arm": rng.choice(["a", "b", "c"], 4_000), "event": 1})
+    how = {"mu": 4, "trust": trust, "seed": 1, "progress": False, "missing": "noise"}
+    whole = pr.survival(rows, "Surv(time, event, [2, 4]) ~ C(arm)", levels={"arm": ["a", "b", "c"]}, **how)
+    assert "Unusable" not in str(whole)
+    part = pr.survival(rows, "Surv(time, event, [2, 4]) ~ C(arm)", levels={"arm": ["a", "b"]}, **how)
+    assert "Unusable: 3" in str(part)
+    coded = pr.survival(rows.assign(event=1 + (rows["time"] > 3)), "Surv(time, event, [2, 4]) ~ 1", **how)
+    assert "An event is 0 or 1, or one of its levels=, the first of which is censoring." in " ".join(str(coded).split())

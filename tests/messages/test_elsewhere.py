@@ -146,7 +146,7 @@ MEANT = {
     "glance": "res.glance()",
     "ggpredict": "res.get_prediction(new)",
     "median": "family=pr.Quantile(0.5)",
-    "feols": "family=pr.Huber()",
+    "feols": "family='gaussian'",
     "fepois": "family=pr.Poisson(y_max=20)",
     "fit": "privreg.PrivateOnlineRegression.from_formula(formula, data, ...)",
     "esttab": "privreg.compare([res1, res2])",

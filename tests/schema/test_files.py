@@ -111,7 +111,7 @@ def test_what_was_learned_from_rows_is_no_declaration(tmp_path):
 WRONG = {
     "no mapping": ("- 1", "it holds a list"),
     "another key": ("bound: {}", "there is no key 'bound'.* Did you mean 'bounds'"),
-    "bounds of one": ("bounds: {age: [1]}", r"bounds\['age'\] is a list; it must be a pair"),
+    "bounds of one": ("bounds: {age: [1]}", r"bounds\['age'\] is a list of 1; it must be a pair"),
     "bounds of words": ("bounds: {age: [low, 3]}", r"bounds\['age'\] is \('low', 3\)"),
     "bounds the wrong way": ("bounds: {age: [3, 1]}", r"bounds\['age'\] = \(3, 1\) is empty"),
     "bounds not filled in": ("bounds:\n  age: []", r"bounds\['age'\] is empty; fill it in"),

@@ -328,7 +328,7 @@ WRONG: dict[str, tuple[object, dict[str, object], type[PrivregError], str]] = {
         None, {"formula": "y ~ x + silo", "bounds": {**HOW["bounds"], "silo": (0, 1)}}, SchemaError, "levels of 'silo'"
     ),
     "a dataset of no silo": (None, {"dataset": {"east": "survey"}}, OptionError, "no silo of the data"),
-    "another trust": (None, {"trust": "two_collectors"}, Unsupported, "is data by silo, fitted with trust='silos'"),
+    "another trust": (None, {"trust": "two_collectors"}, Unsupported, "is data by silo: .* trust='silos'"),
     "pure budget": (None, {"mu": pr.privacy.ledger.UNSET, "epsilon": 1}, BudgetError, "can't keep pure epsilon"),
     "a tiny budget": (None, {"mu": 1e-5}, BudgetError, "mu=0.0001 or more"),
     "personal budgets": (None, {"mu": "w", "mu_max": 1}, Unsupported, "is for trust='local'"),

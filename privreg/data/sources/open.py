@@ -83,7 +83,10 @@ def table_of(data: Any) -> Table:
         return found._replace(holders=holders)
     if isinstance(data, Mapping):
         if data and all(isinstance(part, pd.DataFrame) for part in data.values()):
-            return Table(partial(_refuse, "a mapping of names to tables is data by silo, fitted with trust='silos'."))
+            words = "a mapping of names to tables is data by silo: a regression of them is fitted with trust='silos'."
+            return Table(
+                partial(_refuse, words + " For anything else give one table, as by pd.concat(tables.values()).")
+            )
         return Table(partial(open_mapping, data), partial(check_labels, labels=list(data)), holders)
     read = partial(open_frames, data)
     if several:

@@ -20,6 +20,7 @@ from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame
 from privreg.results.plots import style
 from privreg.results.plots.style import Axes
+from privreg.results.statement import Unusable
 from privreg.tables import Paragraph, Part, Table, cells, marked, noted, plain
 from privreg.tables.diagnostics import Diagnostic, note, reliable
 
@@ -29,6 +30,10 @@ NODES: Final = 0.5 * (_POINTS + 1.0), 0.5 * _WEIGHTS  # Gauss and Legendre's poi
 ROUNDED: Final = (
     "Times count as rounded up to the next cut point. Where they are between cut points curves are too high; a life "
     "table is not."
+)
+UNUSABLE: Final = (
+    "which count for nothing: a time, an event or a group is missing or not as declared. An event is 0 or 1, or one of "
+    "its levels=, the first of which is censoring."
 )
 
 
@@ -354,5 +359,7 @@ class SurvivalCurves(Shares):
         said = [f"log-rank {self.test().words}"] if len(groups) > 1 else []
         said += [ROUNDED] * (not self.life)
         said += [NONE_BELOW] * bool((table["events"] < 0.0).any())
+        if (lost := Unusable(self.missing, self.missing_error)).sure:
+            said += [f"Unusable: {lost} of the records, {UNUSABLE}"]
         shown = Table(names, ("at risk", "events", *head), rows, how, blocks)
         return [shown, Paragraph("\n".join([*said, self.footer])), *noted(self.notes)]

@@ -1,6 +1,7 @@
 """Figure of a guarantee: the best attacker's success in distinguishing two records of one person."""
 
 import math
+import textwrap
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -62,8 +63,9 @@ def privacy_curve(
         drawn.append((Budget.declare(mu=mu if private else None), f"{all_of}, all {one.release.number} releases"))
     what = "sets of a person's rows" if several else "records of one person"
     footer = "; ".join(filter(None, [loud, f"distinguishing two {what}, knowing all else"]))
+    lines = len(drawn) + max(len(textwrap.wrap(footer, 60)) - 1, 1)
     size, what = (
-        (2 * style.COLUMN, 1.08 * style.COLUMN + 0.15 * (len(drawn) + 1)),
+        (2 * style.COLUMN, 1.08 * style.COLUMN + 0.15 * lines),
         "two panels, the trade-off curve and the ROC",
     )
     with style.placed(ax, (1, 2), size, what) as grid:
