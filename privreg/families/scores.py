@@ -501,7 +501,7 @@ class Scoring:
         Of an extra parameter's number, of slope 0.1, a report's noise √2.45/(μ √0.0232) hides a fifth from so many.
         """
         many = 2.45 / 0.0232 / (0.1 * 0.2 * min(mu, 1e6)) ** 2
-        words = f"{self.extra} is not learned: it would take some {max(many, 1000.0):,.0f} people"
+        words = f"{self.extra} is not learned: it would take some {float(f'{max(many, 1000.0):.2g}'):,.0f} people"
         return f"{words}; give trust='two_collectors', 'silos' or 'central'" if self.extra else ""
 
     def centred(self, family: Family, ratio: float) -> float:

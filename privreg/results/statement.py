@@ -301,8 +301,10 @@ class PrivacyStatement(View):
         """Cost of all releases from these data together and then of this one, in a few words, for captions."""
         if not self.budget.private or self.release.number < 2:
             return self.short
-        cost = f"{within(self.release.total_mu, 4)}-GDP" if self._protected else "NOT PRIVATE"
-        return f"{cost} in all {self.release.number} releases, this one {self.short}"
+        if not self._protected:
+            return f"NOT PRIVATE in all {self.release.number} releases, as one had no noise; this one {self.short}"
+        total = within(self.release.total_mu, 4)
+        return f"{total}-GDP in all {self.release.number} releases, this one {self.short}"
 
     @property
     def guarantee(self) -> str:

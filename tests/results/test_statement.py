@@ -320,7 +320,7 @@ def test_a_release_without_noise_leaves_nobody_protected_by_all_together():
         "Nobody is protected by all 2 releases: one carried no noise. After this one alone: whoever sees"
     )
     assert "69.2%" in after.in_words
-    assert after.headline == "NOT PRIVATE in all 2 releases, this one 1-GDP"
+    assert after.headline == "NOT PRIVATE in all 2 releases, as one had no noise; this one 1-GDP"
     assert VARIANTS["none"].guarantee == dataclasses.replace(VARIANTS["none"], release=AGAIN).guarantee
 
 
