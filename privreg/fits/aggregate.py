@@ -430,14 +430,15 @@ def doubts(
         which = ["all records"] * bool(short[0]) + [f"records at an end, or a level, of {listed(at)}"] * bool(at)
         out.append(note("perfect", those(entered), ways=ways, which=" or ".join(which)))
     lacking: Flags = found.lacking(loads) > MISSED
+    counts = "a lower y_max=, " if plan.rules.scoring.counts and not plan.followed else ""
     if lacking.any():
         lines = [[j] for j in plan.numbers] + [np.flatnonzero(~np.isnan(x)).tolist() for x in plan.corners]
         columns = listed(dict.fromkeys(names[j] for k in np.flatnonzero(lacking.any(axis=0)) for j in lines[k]))
-        out.append(note("weights.few", those(np.asarray(lacking.any(axis=1))), columns=columns))
+        out.append(note("weights.few", those(np.asarray(lacking.any(axis=1))), columns=columns, counts=counts))
     share, by, _ = progress.lost or (0.0, 0.0, 0.0)
     if (shifted := by * found.pulled(loads, progress.pull) > MISSED).any():
         most = "" if progress.pull is None else f", most of all along {names[1 + int(far_columns(progress).argmax())]},"
-        out.append(note("weights.seen", those(shifted), percent=100.0 * share, most=most))
+        out.append(note("weights.seen", those(shifted), percent=100.0 * share, most=most, counts=counts))
     return tuple(out)
 
 
