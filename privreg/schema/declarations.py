@@ -83,7 +83,7 @@ def _pair(kind: str, name: object, value: object) -> Pair:
         value = np.asarray(value).tolist()
     two = value if isinstance(value, Sequence) and not isinstance(value, str | bytes) and len(value) == 2 else ()
     # anything but a pair could be the column itself, or one person's value in a mapping by person
-    sized = f" of {len(value)}" * isinstance(value, list | tuple)
+    sized = f" of {len(value)}" if isinstance(value, list | tuple) else ""
     got = f"({', '.join(map(shown, two))})" if two else f"a {type(value).__name__}{sized}"
     pair = [real(v) for v in two]
     if kind == "bounds" and _are_dates(two):
