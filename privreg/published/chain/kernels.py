@@ -62,12 +62,9 @@ def unit_score(shape: Shape, c: float, eta: float, y: float) -> float:
         return -(side / shape.b) * clipped(r, -1.0, 1.0)
     if family == codes.QUANTILE:
         r = y - eta
-        if r >= 0.0:
-            return -shape.a / shape.b
-        return (1.0 - shape.a) / shape.b if r < 0.0 else math.nan
+        return -shape.a / shape.b if r >= 0.0 else (1.0 - shape.a) / shape.b if r < 0.0 else math.nan
     if family == codes.POISSON:
-        half = math.log(0.5 * shape.a)
-        if eta > half:
+        if eta > math.log(0.5 * shape.a):
             return 1.0 - y * math.exp(-eta)
         mean = math.exp(eta)
         return (mean - y) / (shape.a - mean)
@@ -76,9 +73,7 @@ def unit_score(shape: Shape, c: float, eta: float, y: float) -> float:
     if family == codes.HINGE:
         side = 2.0 * y - 1.0
         margin = side * eta
-        if margin < 1.0:
-            return -side
-        return 0.0 if margin >= 1.0 else math.nan
+        return -side if margin < 1.0 else 0.0 if margin >= 1.0 else math.nan
     if family == codes.SMOOTHED_HINGE:
         side = 2.0 * y - 1.0
         return -side * clipped((1.0 - side * eta) / shape.a, 0.0, 1.0)
@@ -244,7 +239,7 @@ def fused(
     theta, origin, total, batch = state.theta, state.origin, state.total, state.batch
     path, reports, functional, counts = state.path, state.reports, state.functional, state.counts
     shape, c, top, weights, bound = plan.shape, plan.c, plan.top, plan.weights, plan.bound
-    size, mode, share, d, ratio = plan.batch, plan.scaling_mode, plan.curvature_share, theta.shape[0], 1.0
+    size, mode, share, d = plan.batch, plan.scaling_mode, plan.curvature_share, theta.shape[0]
     answer, middle, beside_middle = np.zeros(d), plan.middle, 0.25 * (2.0 * plan.joint - c * c)
     has_offset, personal = offset.shape[0] > 0, ratios.shape[0] > 0
     updates, position, in_batch = counts[codes.UPDATES], counts[codes.POSITION], counts[codes.IN_BATCH]
@@ -258,8 +253,7 @@ def fused(
         if has_offset:
             off = offset[i]
             eta += off
-        if personal:
-            ratio = ratios[i]
+        ratio = ratios[i] if personal else 1.0
         if share > 0 and is_curvature_turn(position, share):
             if used_curvature == curvature_noise.shape[0]:
                 break
