@@ -1543,8 +1543,8 @@ MUTANTS = (
     Mutant(
         "nothing is entered",
         "privreg/privacy/ledger.py",
-        "                self._spent.setdefault(one.key, []).append(",
-        "                list().append(",
+        "                met.enter(of, self._entries(here, self._count, mu))\n",
+        "",
         ("tests/privacy/test_ledger.py::test_ledger_adds_up_releases_and_forgets_gone_objects",),
     ),
     Mutant(
@@ -1612,16 +1612,30 @@ MUTANTS = (
     Mutant(
         "memory that others share is forgotten with what was fitted",
         "privreg/privacy/ledger.py",
-        "stays = one.owner is None or (one.kept is not None and not seeded)",
-        "stays = one.owner is None",
+        "stays=one.owner is None or (one.kept is not None and not seeded)",
+        "stays=one.owner is None",
         ("tests/laws/test_views.py::test_nothing_is_taken_for_memory_that_is_gone_nor_forgotten_while_a_view_lives",),
     ),
     Mutant(
         "batches of a stream are charged for each other",
         "privreg/privacy/ledger.py",
-        "                asked = {stream} if stream and one.shared else names\n",
-        "                asked = names\n",
+        "if (stream and not one.shared) or of not in",
+        "if stream or of not in",
         (f"{SPENDING}::test_batches_of_a_stream_are_entered_each_once",),
+    ),
+    Mutant(
+        "columns of a table are other people once they are by themselves",
+        "privreg/privacy/ledger.py",
+        "                met = self._met(people, join=True)\n",
+        "                met = self._met(people)\n",
+        ("tests/privacy/test_accounts.py::test_columns_that_were_in_one_table_are_the_same_people_from_then_on",),
+    ),
+    Mutant(
+        "of releases from columns of a table only those from one of them count",
+        "privreg/privacy/ledger.py",
+        "                    met[id(known.people)] = known.people\n",
+        "                    met = {id(known.people): known.people}\n",
+        ("tests/privacy/test_accounts.py::test_columns_that_were_in_one_table_are_the_same_people_from_then_on",),
     ),
     Mutant(
         "a name is nobody's",

@@ -536,7 +536,7 @@ def _far_followed(plan: Plan, state: State) -> dict[str, list[int]]:
     for k in (k for k in range(1, plan.d) if k not in own):
         corners += [np.where(ones == k, plan.highs, plan.lows), np.where(ones == k, plan.lows, plan.highs)]
     at = sorted({0, j // 2, max(j - 2, 0), j - 1})
-    parts = (0.0, 0.5, 1.0, None)  # Of A in the first of two intervals; whole intervals if None
+    parts = (0.0, 0.5, 1.0, None)  # Share of A in the first of two intervals; None: whole intervals
     asked = [
         (*ends, e, p) for ends in itertools.product(at, at) if ends[0] <= ends[1] for e in (0.0, 1.0) for p in parts
     ]

@@ -30,6 +30,7 @@ class Account(NamedTuple):
     span: tuple[int, int] = (0, 1)  # Begin and end of the buffer, in bits
     part: tuple[int, int] = (0, 1)  # Begin and end of these rows in it
     times: int = 1  # Largest number of times that a person is in these rows
+    group: int = 0  # Accounts of a release that have the same number are of the same people
     kept: Any = None  # Memory that others may share unseen, kept once a report from it had secret noise
 
     @property
@@ -53,7 +54,8 @@ class Accounts:
 
     def now(self) -> list[Account]:
         """Accounts whose owners are alive, and stay so as long as the list is kept."""
-        known = [*self.entries, *(one for one in _of_paths(self.paths) if one not in self.entries)]
+        keys = {one.key for one in self.entries}
+        known = [*self.entries, *(one for one in _of_paths(self.paths) if one.key not in keys)]
         held = [(one, one.owner() if isinstance(one.owner, weakref.ref) else one.owner) for one in known]
         return [one._replace(owner=owner) for one, owner in held if owner is not None or one.owner is None]
 
@@ -77,7 +79,11 @@ def named(data: Any, dataset: str | Iterable[str] | None) -> Any:
     if not names or not all(isinstance(name, str) and name.strip() for name in names):
         raise OptionError("dataset= must be a name of these people, such as 'survey 2026', or a list of names.")
     alike = dict.fromkeys(" ".join(unicodedata.normalize("NFC", name).split()) for name in names)
-    found, more = accounts_of(data), [Account(("dataset", name)) for name in alike]
+    found = accounts_of(data)
+    groups = {one.group for one in found.now()} or {0}
+    more = [Account(("dataset", name), group=group) for name in alike for group in groups]
+    if len(alike) > 1:  # whose people are others
+        more = [Account(("dataset", name), group=max(groups) + 1 + k) for k, name in enumerate(alike)]
     return replace(found, entries=(*found.entries, *more), whole=True)
 
 
@@ -106,7 +112,11 @@ def accounts_of(data: Any) -> Accounts:
         each = [accounts_of(part) for part in data if isinstance(part, Mapping | Accounts) or _holds_rows(part)]
         whole = bool(each) and len(each) == len(data) and all(accounts.whole for accounts in each)
         lost, paths = any(accounts.lost for accounts in each), tuple(path for a in each for path in a.paths)
-        return Accounts(tuple(_together([accounts.now() for accounts in each])), whole, paths, lost)
+        held, first = list[list[Account]](), 0
+        for accounts in each:
+            held.append([one._replace(group=first + one.group) for one in accounts.now()])
+            first = max((one.group + 1 for one in held[-1]), default=first)
+        return Accounts(tuple(_together(held)), whole, paths, lost)
     if isinstance(data, tuple):
         return of_columns(data)
     if isinstance(data, Mapping):
@@ -147,7 +157,7 @@ def of_files(paths: Iterable[Path]) -> Accounts:
 
 def _about(groups: Iterable[Iterable[Account]], lost: bool = False) -> Accounts:
     """All accounts of columns about the same people; of one buffer that with the most of somebody's rows."""
-    each = sorted(chain.from_iterable(groups), key=lambda one: one.times)
+    each = sorted((one._replace(group=0) for one in chain.from_iterable(groups)), key=lambda one: one.times)
     entries = tuple({(one.key, one.span, one.part): one for one in each}.values())
     return Accounts(entries, bool(entries) and not lost, lost=lost)
 
@@ -186,12 +196,13 @@ def _watched(data: Any) -> list[Account]:
 
 
 def _of_paths(paths: Iterable[Path]) -> Iterator[Account]:
-    for path in paths:
+    """Accounts of files, which are of different people."""
+    for k, path in enumerate(paths):
         try:
             stat = path.stat()
         except OSError:
             continue  # gone; reading it says so
-        yield Account(("file", stat.st_dev, stat.st_ino) if stat.st_ino else ("file", str(path.resolve())))
+        yield Account(("file", stat.st_dev, stat.st_ino) if stat.st_ino else ("file", str(path.resolve())), group=k)
 
 
 BLOCK: Final = 1 << 26  # Bits of memory whose accounts are looked through together: 8 MB

@@ -5,8 +5,9 @@ import math
 import threading
 import weakref
 from collections import deque
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import chain, groupby
 from typing import Any, Final
 
 from privreg.errors import BudgetError, NotPrivateError, number
@@ -43,15 +44,40 @@ class Release:
 
 
 @dataclass
-class _Entry:
-    """Entry of a release in an account: its cost in μ."""
+class _People:
+    """People whom some accounts identify, and the releases about them."""
 
-    number: int  # Number of the release in its ledger
-    mu: float
-    account: Account  # without its owner
-    release: str  # Name of a release that may go on; empty for others
-    owner: int  # Number of the object that the entry goes with; 0 if it stays
-    seeded: bool
+    known: list["_Known"] = field(default_factory=list)  # Their accounts
+    # Cost μ as many times as somebody is in the rows, by release, number of the account and call of `spend`
+    entered: dict[int, dict[Hashable, dict[int, list[float]]]] = field(default_factory=dict)
+    costs: dict[int, list[float]] = field(default_factory=dict)  # Costs μ of each release
+
+    def enter(self, of: int, entered: Mapping[Hashable, Mapping[int, list[float]]]) -> None:
+        """Enter a release's calls, by account, if there are any; two columns of one buffer are one.
+
+        It costs as much as in the account in which it was entered most often: others are about the same rows.
+        """
+        here = self.entered.setdefault(of, {}) if entered else {}
+        for account, calls in entered.items():
+            held = here.setdefault(account, {})
+            held |= {call: max(mus, held.get(call, []), key=len) for call, mus in calls.items()}
+        each = (list(chain.from_iterable(calls.values())) for calls in here.values())
+        if entered:
+            self.costs[of] = max(each, key=compose)
+
+    def all(self, besides: Iterable[int] = ()) -> list[float]:
+        """Costs of all releases, but for some."""
+        return [mu for of, mus in self.costs.items() if of not in besides for mu in mus]
+
+
+@dataclass
+class _Known:
+    """An account in which something was entered."""
+
+    number: int  # Another's than of one that had its key before
+    people: _People
+    owners: set[int]  # Numbers of the objects that it goes with; 0 if it stays
+    kept: Any = None  # Memory that others may share unseen
 
 
 class Ledger:
@@ -60,7 +86,8 @@ class Ledger:
     The same people are those of the same object, the same buffer, the same file or the same ``dataset=``; of a copy
     nobody can know. All views of a buffer are the same people, whichever rows they show and whichever library shows
     them; only the batches of one stream and the silos of one fit are others. A table counts as itself and by its
-    columns, a mapping by its columns, a list by its members in any order, a file by device and inode. Where a query
+    columns, a mapping by its columns, a list by its members in any order, a file by device and inode. Columns that were
+    in one table are the same people's from then on, and so are a table and the name that was given to it. Where a query
     will look for rows is not known, so a limit asks for a name of their people.
 
     Entries go when the object goes; memory of Arrow, polars and bytes (unpickled arrays, say), which don't tell when it
@@ -79,10 +106,12 @@ class Ledger:
 
     def __init__(self, limit: float | None = None) -> None:
         self.limit = limit
-        self._spent: dict[Hashable, list[_Entry]] = {}
+        self._spent: dict[Hashable, dict[tuple[int, int], _Known]] = {}  # Accounts by key and span
+        self._names: dict[str, int] = {}  # Releases that may go on, by name
+        self._seeded = set[int]()  # Releases whose noise follows from a seed
         # Objects whose entries are to go, and keys of these; garbage may be collected at any time
         self._gone: deque[tuple[int, Hashable]] = deque()
-        self._count = 0
+        self._count = self._accounts = 0
         self._lock = threading.RLock()  # re-entrant: collecting garbage inside may end an entry
 
     @property
@@ -103,7 +132,8 @@ class Ledger:
         """Releases from each account; with `seeded` also those whose noise follows from a seed."""
         with self._lock:
             self._tidy()
-            return [compose(self._of(account, seeded=seeded)) for account in accounts.now()]
+            besides = () if seeded else self._seeded
+            return [compose(self._met(people).all(besides)) for people in _by_group(accounts.now())]
 
     def check(self, source: Any, mu: float) -> None:
         """Refuse a release of `mu` per person from `source` that would exceed the limit; enter nothing.
@@ -112,9 +142,10 @@ class Ledger:
         with self._lock:
             self._tidy()
             accounts = accounts_of(source)
-            self._check(accounts, accounts.now(), mu)
+            self._check(accounts, known := accounts.now(), known, mu, 0)
 
-    def _check(self, accounts: Accounts, known: list[Account], mu: float) -> None:
+    def _check(self, accounts: Accounts, known: list[Account], new: list[Account], mu: float, of: int) -> None:
+        """Refuse a release, 0 if it is none so far, that is to be entered in the `new` ones of the `known` accounts."""
         limit = self._limit
         if limit is None:
             return
@@ -125,9 +156,17 @@ class Ledger:
                 "DataFrame, arrays, an Arrow or polars table or a file, name the people by dataset=, or take the "
                 "limit away."
             )
-        each = ((self._of(account), [mu] * account.times) for account in known)
-        spent, more = max(each, key=lambda costs: compose([*costs[0], *costs[1]]))
-        total, used = compose([*spent, *more]), compose(spent)
+        dearer = list[tuple[list[float], list[float]]]()
+        for people in _by_group(known):
+            before, after = self._met(people), _People()
+            after.enter(of, before.entered.get(of, {}))
+            after.enter(of, self._entries([one for one in people if any(one is other for other in new)], 0, mu))
+            if len(after.all()) > len(before.costs.get(of, ())):  # else charged for it by other accounts
+                dearer.append((before.all(), before.all({of}) + after.all()))
+        if not dearer:
+            return
+        spent, more = max(dearer, key=lambda costs: compose(costs[1]))
+        total, used = compose(more), compose(spent)
         if math.isinf(used):
             raise BudgetError(
                 "these data have been fitted without noise (mu=None) in this process: nothing about them is private "
@@ -158,29 +197,27 @@ class Ledger:
             self._tidy()
             accounts = accounts_of(source)
             known = accounts.now()
-            names = {release, before} - {""}
-            new, again = list[Account](), list[_Entry]()
-            for one in known:
-                asked = {stream} if stream and one.shared else names
-                found = [e for e in self._spent.get(one.key, ()) if e.release in asked and e.account.meets(one)]
-                again += found
-                new += [] if found else [one]
+            of = next((self._names[name] for name in (stream, release, before) if name in self._names), 0)
+            new = [one for one in known if (stream and not one.shared) or of not in self._met([one]).entered]
             if new or not known:
-                self._check(accounts, new, mu)
+                self._check(accounts, known, new, mu, of)
             if not known:
                 return Release(0, mu)
-            for entry in again:
-                entry.release = release or entry.release
             self._count += bool(new)
-            for one in new:
-                stays = one.owner is None or (one.kept is not None and not seeded)
-                if owner := 0 if stays else id(one.owner):
-                    weakref.finalize(one.owner, self._gone.append, (owner, one.key)).atexit = False
-                held = one._replace(owner=None, kept=one.kept if stays else None)
-                name = stream if stream and one.shared else release
-                self._spent.setdefault(one.key, []).append(_Entry(self._count, mu, held, name, owner, seeded))
-            most = max((self._of(account) for account in known), key=compose) or [mu]  # there may be no rows
-            called = [repr(account.key[1]) for account in known if account.key[0] == "dataset"]
+            of = of or self._count
+            if name := stream or release:
+                self._names.pop(before, None)
+                self._names[name] = of
+            if seeded:
+                self._seeded.add(of)
+            for people in _by_group(known):
+                here = [one for one in people if any(one is other for other in new)]
+                met = self._met(people, join=True)
+                for one in here:
+                    self._know(one, met, stays=one.owner is None or (one.kept is not None and not seeded))
+                met.enter(of, self._entries(here, self._count, mu))
+            most = max((self._met(people).all() for people in _by_group(known)), key=compose) or [mu]  # may be no rows
+            called = dict.fromkeys(repr(account.key[1]) for account in known if account.key[0] == "dataset")
             unknown = accounts.lost and not called and len(most) == 1  # but for the object itself
             return Release(0 if unknown else len(most), compose(most), " and ".join(called))
 
@@ -188,18 +225,61 @@ class Ledger:
         """Take away the entries of objects that are gone."""
         while self._gone:
             owner, key = self._gone.popleft()
-            if left := [entry for entry in self._spent.pop(key, ()) if entry.owner != owner]:
-                self._spent[key] = left
+            for span, known in list(self._spent.get(key, {}).items()):
+                known.owners.discard(owner)
+                if not known.owners:
+                    del self._spent[key][span]
+                    known.people.known.remove(known)
+            if not self._spent.get(key, True):
+                del self._spent[key]
 
-    def _of(self, account: Account, *, seeded: bool = True) -> list[float]:
-        """Costs μ of the releases from an account's people; a release of two columns of one buffer is one."""
-        met = [e for e in self._spent.get(account.key, ()) if (seeded or not e.seeded) and e.account.meets(account)]
-        once = {e.number: [e.mu] * e.account.times for e in sorted(met, key=lambda e: e.account.times)}
-        return [mu for costs in once.values() for mu in costs]
+    def _know(self, one: Account, people: _People, *, stays: bool) -> None:
+        """Note an account of people, as long as its owner lives, or for ever."""
+        held = self._spent.setdefault(one.key, {})
+        if one.span not in held:
+            self._accounts += 1
+            people.known.append(held.setdefault(one.span, _Known(self._accounts, people, set())))
+        known, owner = held[one.span], 0 if stays else id(one.owner)
+        known.kept = known.kept if known.kept is not None or not stays else one.kept
+        if owner and owner not in known.owners:
+            weakref.finalize(one.owner, self._gone.append, (owner, one.key)).atexit = False
+        known.owners.add(owner)
+
+    def _entries(self, accounts: Iterable[Account], call: int, mu: float) -> dict[Hashable, dict[int, list[float]]]:
+        """Entries of a call in accounts, by number or, of new ones, key; of two columns of a buffer the dearer one."""
+        out: dict[Hashable, dict[int, list[float]]] = {}
+        for one in sorted(accounts, key=lambda one: one.times):
+            known = self._spent.get(one.key, {}).get(one.span)
+            out[(one.key, one.span) if known is None else known.number] = {call: [mu] * one.times}
+        return out
+
+    def _met(self, accounts: Iterable[Account], *, join: bool = False) -> _People:
+        """People whom any of some accounts of theirs identifies; `join`: from now on all of these are the same."""
+        met = dict[int, _People]()
+        for one in accounts:
+            for span, known in self._spent.get(one.key, {}).items():
+                if one.span[0] < span[1] and span[0] < one.span[1]:
+                    met[id(known.people)] = known.people
+        first, *others = sorted(met.values(), key=lambda people: -len(people.entered)) or [_People()]
+        if others and not join:
+            first, others = _People(), [first, *others]
+        for other in others:
+            for of, entered in other.entered.items():
+                first.enter(of, entered)
+            for known in other.known if join else ():
+                known.people = first
+                first.known.append(known)
+        return first
 
     def __repr__(self) -> str:
         limit = "no limit" if self.limit is None else f"limit {_words(self.limit)} per person"
         return f"<Ledger: {self._count} release{'' if self._count == 1 else 's'}, {limit}>"
+
+
+def _by_group(accounts: Iterable[Account]) -> list[list[Account]]:
+    """Accounts by the people whom they are of."""
+    ordered = sorted(accounts, key=lambda one: one.group)
+    return [list(people) for _, people in groupby(ordered, key=lambda one: one.group)]
 
 
 def _words(mu: float) -> str:

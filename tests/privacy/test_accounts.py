@@ -19,7 +19,7 @@ from numpy.lib.stride_tricks import as_strided
 import privreg as pr
 from privreg.data.sources.open import open_table
 from privreg.errors import BudgetError, DataError, NotPrivateError
-from privreg.privacy.accounts import accounts_of, of_files
+from privreg.privacy.accounts import accounts_of, named, of_files
 from privreg.privacy.ledger import LEDGER, Ledger
 from privreg.schema.declarations import Schema
 from tests.databases import duck, engine, sqlite
@@ -302,6 +302,59 @@ def test_batches_of_one_release_are_other_people_unless_they_are_the_same_object
         ledger.spend(parts[0], 1.0, stream="one")
     with pytest.raises(BudgetError, match="release 2"):
         ledger.spend(cut(0, 20), 1.0, stream="two")
+
+
+@pytest.mark.parametrize("kind", ["frame", "arrow", "polars", "mapping"])
+def test_columns_that_were_in_one_table_are_the_same_people_from_then_on(kind):
+    held = {**columns(60), "n": np.arange(60), "m": np.arange(60)}
+    frame_of = {"frame": pd.DataFrame, "arrow": pa.table, "polars": pl.DataFrame, "mapping": dict}[kind]
+    data = frame_of(held)
+
+    def of(*names):
+        if kind == "mapping":
+            return {name: data[name] for name in names}
+        return data.select(list(names)) if kind in {"arrow", "polars"} else data[list(names)]
+
+    ledger, limited = Ledger(), Ledger(limit=1.5)
+    for one in (ledger, limited):
+        assert [one.spend(of(*names), 1.0).number for names in (["y1", "x"], ["n", "m"])] == [1, 1]
+    assert ledger.spent(data) == pytest.approx(math.sqrt(2))
+    with pytest.raises(BudgetError, match=r"release 3 from these data would cost 1.733-GDP"):
+        limited.spend(data, 1.0)
+    with pytest.raises(BudgetError, match="release 3"):
+        limited.check(data, 1.0)
+    assert ledger.spend(data, 1.0).number == 3
+    assert ledger.spend(of("n"), 1.0).total_mu == 2.0
+    assert ledger.spent(of("y1")) == 2.0
+    if kind != "mapping":
+        assert ledger.spent(frame_of(held)) in {0.0, 2.0}  # a copy, or other columns of the same memory
+    assert limited.spend(frame_of({name: values.copy() for name, values in held.items()}), 1.0).number == 1
+
+
+def test_tables_that_were_in_one_list_are_other_people_still():
+    one, other, ledger = frame(), frame(), Ledger()
+    for data in (one, other, [one, other], one):
+        last = ledger.spend(data, 1.0)
+    assert last.number == 3
+    assert ledger.spent(other) == ledger.spent([other]) == pytest.approx(math.sqrt(2))
+
+
+def test_people_who_got_a_name_had_what_was_spent_on_their_table_before():
+    data, ledger = frame(), Ledger()
+    ledger.spend(data, 1.0)
+    assert ledger.spend(named(data, "a survey"), 1.0).number == 2
+    assert ledger.spend(named(frame(), "a survey"), 1.0).number == 3
+    assert ledger.spent(data) == pytest.approx(math.sqrt(3))
+    pooled = ledger.spend(named(frame(), ["a survey", "another"]), 1.0)
+    assert pooled.number == 4
+    assert ledger.spent(named(None, "another")) == 1.0
+
+
+def test_a_batch_in_memory_that_had_another_before_counts_once():
+    ledger = Ledger()
+    for _ in range(5):
+        ledger.spend(named(frame(60), "a survey"), 1.0, stream="one")
+    assert ledger.spent(named(None, "a survey")) == 1.0
 
 
 def test_who_comes_twice_in_a_list_is_charged_twice():
