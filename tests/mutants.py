@@ -1626,8 +1626,8 @@ MUTANTS = (
     Mutant(
         "columns of a table are other people once they are by themselves",
         "privreg/privacy/ledger.py",
-        "                met = self._met(people, join=True)\n",
-        "                met = self._met(people)\n",
+        "if one.group == here[0].group], join=True)\n",
+        "if one.group == here[0].group])\n",
         ("tests/privacy/test_accounts.py::test_columns_that_were_in_one_table_are_the_same_people_from_then_on",),
     ),
     Mutant(

@@ -53,17 +53,15 @@ class _People:
     costs: dict[int, list[float]] = field(default_factory=dict)  # Costs μ of each release
 
     def enter(self, of: int, entered: Mapping[Hashable, Mapping[int, list[float]]]) -> None:
-        """Enter a release's calls, by account, if there are any; two columns of one buffer are one.
+        """Enter a release's calls, by account; two columns of one buffer are one.
 
         It costs as much as in the account in which it was entered most often: others are about the same rows.
         """
-        here = self.entered.setdefault(of, {}) if entered else {}
+        here = self.entered.setdefault(of, {})
         for account, calls in entered.items():
             held = here.setdefault(account, {})
             held |= {call: max(mus, held.get(call, []), key=len) for call, mus in calls.items()}
-        each = (list(chain.from_iterable(calls.values())) for calls in here.values())
-        if entered:
-            self.costs[of] = max(each, key=compose)
+        self.costs[of] = max((list(chain.from_iterable(calls.values())) for calls in here.values()), key=compose)
 
     def all(self, besides: Iterable[int] = ()) -> list[float]:
         """Costs of all releases, but for some."""
@@ -156,13 +154,14 @@ class Ledger:
                 "DataFrame, arrays, an Arrow or polars table or a file, name the people by dataset=, or take the "
                 "limit away."
             )
-        dearer = list[tuple[list[float], list[float]]]()
-        for people in _by_group(known):
-            before, after = self._met(people), _People()
-            after.enter(of, before.entered.get(of, {}))
-            after.enter(of, self._entries([one for one in people if any(one is other for other in new)], 0, mu))
-            if len(after.all()) > len(before.costs.get(of, ())):  # else charged for it by other accounts
-                dearer.append((before.all(), before.all({of}) + after.all()))
+        dearer = list[tuple[list[float], list[float]]]()  # Costs before this release, and with it
+        for here in _by_group(new):
+            met = self._met(one for one in known if one.group == here[0].group)
+            others, calls = met.all({of}), met.entered.get(of, {})
+            for account, entry in self._entries(here, 0, mu).items():
+                before = others + list(chain.from_iterable(calls.get(account, {}).values()))
+                if not calls or account in calls:  # else charged for it by other accounts
+                    dearer.append((before, before + entry[0]))
         if not dearer:
             return
         spent, more = max(dearer, key=lambda costs: compose(costs[1]))
@@ -210,9 +209,8 @@ class Ledger:
                 self._names[name] = of
             if seeded:
                 self._seeded.add(of)
-            for people in _by_group(known):
-                here = [one for one in people if any(one is other for other in new)]
-                met = self._met(people, join=True)
+            for here in _by_group(new):
+                met = self._met([one for one in known if one.group == here[0].group], join=True)
                 for one in here:
                     self._know(one, met, stays=one.owner is None or (one.kept is not None and not seeded))
                 met.enter(of, self._entries(here, self._count, mu))
