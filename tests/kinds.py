@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import privreg as pr
+from privreg.families import scores
 from privreg.families.family import Family
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism
@@ -63,6 +64,16 @@ KINDS = {
     "custom": Kind(pr.families.custom("softsign", softsign, 2.0), function=unit_softsign),
 }
 """Every family with a scalar score; "balanced" is not among the published algorithm's."""
+
+
+def unit_score(shape: Shape, c: float, eta: float, y: float) -> float:
+    """Scalar score over its bound: the published algorithm's, compiled, or the balanced one, which it has not."""
+    from privreg.published.chain import kernels
+
+    if shape.family == codes.BALANCED:
+        return float(scores.unit(shape, c, np.array([eta]), np.array([y]))[0])
+    return kernels.unit_score(shape, c, eta, y)
+
 
 WITH_EXP = codes.COUNTS | {codes.LOGISTIC, codes.BALANCED, codes.MULTINOMIAL, codes.CLOGLOG}
 """Families whose scores hold an exponential: NumPy's and the C library's differ in the last bit on some processors."""

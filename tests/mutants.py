@@ -2403,8 +2403,8 @@ MUTANTS = (
     Mutant(
         "people of whom a sum of levels was drawn are summed again",
         "privreg/means/stream.py",
-        "held[g] = state, {}",
-        "held[g] = state, waiting",
+        "self._held = [(state, {}) for state in states]",
+        "self._held = [(state, waiting) for state, (_, waiting) in zip(states, self._held, strict=True)]",
         (f"{SUMS}::test_a_sum_is_drawn_once_and_nothing_without_noise_is_kept_then",),
     ),
     Mutant(
@@ -2431,15 +2431,15 @@ MUTANTS = (
     Mutant(
         "sums of 0 without noise",
         "privreg/means/stream.py",
-        "if isinstance(plan, Sums) and waiting:",
-        "if isinstance(plan, Sums) and waiting and waiting[-1].any():",
+        "if isinstance(plan, Sums):  # once",
+        "if isinstance(plan, Sums) and raw.any():  # once",
         (f"{TRUSTED}::test_noise_has_the_variance_that_is_stated_and_is_never_left_out",),
     ),
     Mutant(
         "squares weigh more than is free",
         "privreg/means/plan.py",
-        "ROOT2: Final = math.sqrt(2.0)",
-        "ROOT2: Final = 2.0",
+        "math.sqrt(2.0) * each[self.squared]",
+        "2.0 * each[self.squared]",
         (f"{TRUSTED}::test_no_two_records_are_further_apart_than_the_noise_hides",),
     ),
     Mutant(

@@ -107,18 +107,15 @@ def waiting(plan: Plan, values: Sequence[Array], j: int, made: Array) -> Array:
 
 def total(plan: Sums, values: Sequence[Array]) -> Ints:
     """Sum of people's reports in whole numbers, shape (width,), before any noise: raw; see `privreg.means.plan`."""
-    scales = plan.scales
-    blocks: list[Ints] = []
-    squares: list[Ints] = []
+    scales, out = plan.scales, np.zeros(len(plan.scales), dtype=np.int64)
     for item in plan.items:
         given, scale = values[item.term], scales[item.at]
         if item.kind == "factor":
-            people = np.bincount(given.astype(np.intp), minlength=item.size)
-            blocks.append(people * np.rint(scale).astype(np.int64))
-            continue
-        report = ~np.isnan(given) if item.kind == "answered" else np.nan_to_num(given)
-        blocks.append(np.rint(scale * report).astype(np.int64).sum(keepdims=True))
-        if item.kind == "number":
-            square = np.rint(scales[plan.size + len(squares)] * report**2)
-            squares.append(square.astype(np.int64).sum(keepdims=True))
-    return np.concatenate([*blocks, *squares])
+            out[item.here] = np.bincount(given.astype(np.intp), minlength=item.size) * np.rint(scale).astype(np.int64)
+        else:
+            report = ~np.isnan(given) if item.kind == "answered" else np.nan_to_num(given)
+            out[item.at] = np.rint(scale * report).astype(np.int64).sum()
+    for at, j in enumerate(plan.squared, plan.size):
+        square = np.nan_to_num(values[plan.items[j].term]) ** 2
+        out[at] = np.rint(scales[at] * square).astype(np.int64).sum()
+    return out

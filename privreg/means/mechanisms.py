@@ -171,9 +171,6 @@ class FactorMechanism(Randomiser):
         said = "of {} levels, reported with probability {:.4g}, others {:.4g}".format(self.levels, *self.chances)
         return f"{said}, epsilon {at_least(self.epsilon, 4)}"
 
-    def __repr__(self) -> str:
-        return f"{self.title}({self.budget}, for one of {self.levels} levels)"
-
 
 def factor_mechanism(name: object, budget: Budget, levels: int, bit: str = "duchi") -> FactorMechanism:
     """Make a frequency oracle by a name of `FREQUENCIES`, for a report that may cost `budget`.
@@ -244,8 +241,7 @@ def moments(mechanism: NumberMechanism, values: ArrayLike, weights: ArrayLike | 
     x = np.clip(x, mechanism.low, mechanism.high)
     bias = mechanism.bias(x)
     spread = p @ (x + bias - p @ (x + bias)) ** 2
-    found = p @ bias, p @ mechanism.variance(x), spread, p @ mechanism.third_moment(x)
-    return Moments(*map(float, found))
+    return Moments(*map(float, (p @ bias, p @ mechanism.variance(x), spread, p @ mechanism.third_moment(x))))
 
 
 def benchmark(
@@ -320,8 +316,7 @@ def benchmark(
     spent = share(budget if budget.form == "epsilon" else Budget.declare(mu=budget.mu), asked)
     names = [choose("mechanisms", k, NUMBER_MECHANISMS) for k in mechanisms]
     made = {name: number_mechanism(name, spent, *bounds) for name in names}
-    must = "be a positive number, the values' units"
-    within = None if tolerance is None else number("tolerance", tolerance, must)
+    within = None if tolerance is None else number("tolerance", tolerance, "be a positive number, the values' units")
     known = {name: moments(mechanism, values, weights) for name, mechanism in made.items()}
     rows: list[dict[str, Any]] = []
     for size, (name, k) in product(sizes, known.items()):

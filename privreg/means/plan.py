@@ -127,9 +127,8 @@ def _items(
             how = factor_mechanism(frequencies, each, item.size, bits)
             noise += how.mean_variance() + (1.0 - 1.0 / item.size) / item.size
         else:
-            low, names = -1.0, [mechanism]
-            if item.kind == "answered":
-                low, names = 0.0, [TWO_ANSWERS.get(mechanism, mechanism)]
+            low = 0.0 if item.kind == "answered" else -1.0
+            names = [mechanism if low else TWO_ANSWERS.get(mechanism, mechanism)]
             if mechanism == "auto":
                 names = ["duchi", "piecewise"] if each.pure else ["duchi", "piecewise", "gaussian"]
             how = min((number_mechanism(n, each, low, 1.0) for n in names), key=NumberMechanism.worst_variance)
@@ -212,7 +211,6 @@ def make_plan(
 
 
 UNIT: Final = 1 << 20  # Largest distance of two reports in whole numbers, before these are rounded
-ROOT2: Final = math.sqrt(2.0)
 
 
 @dataclass(frozen=True)
@@ -250,7 +248,7 @@ class Sums(Plan):
     def scales(self) -> Array:
         """Whole numbers that 1 is, by number of a report; shape (width,)."""
         each = np.array(self.weights)
-        return self.unit * np.concatenate([each[self.item_of], ROOT2 * each[self.squared]])
+        return self.unit * np.concatenate([each[self.item_of], math.sqrt(2.0) * each[self.squared]])
 
     @property
     def sd(self) -> float:

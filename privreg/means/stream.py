@@ -101,22 +101,6 @@ class MeansStream:
                 held[g] = state, {j: raw_sum + waiting.get(j, 0) for j, raw_sum in some.items()}
             self._held = held  # an interrupt leaves no subgroup counted, or all
 
-    def _states(self) -> list[collector.State]:
-        """Sums of all reports so far; what was not drawn yet is drawn now, for good."""
-        held = list(self._held)
-        for g, plan in enumerate(self._spec.plans):
-            state, waiting = held[g]
-            if isinstance(plan, Sums) and waiting:  # once: whoever comes later would be in another sum
-                noised = plan.noised(waiting[-1], derived_key(self._key, f"subgroup {g}"))
-                state, waiting = state._replace(sums=noised), {}
-            for j, raw in waiting.items():
-                if raw.any():
-                    normals = self._of_sums.draw(len(raw) + 1)[:, : plan.items[j].size]
-                    state = collector.add(plan, state, j, plan.items[j].mechanism.summed(raw, normals))
-            held[g] = state, {}
-        self._held = held
-        return [state for state, _ in held]
-
     @property
     def nobs(self) -> int:
         """People who sent a report so far."""
@@ -135,9 +119,18 @@ class MeansStream:
         return res
 
     def released(self, release: Release) -> MeansResults:
-        """Results, with the release as the ledger has it."""
+        """Results, with the release as the ledger has it; sums that were not drawn yet are drawn now, for good."""
+        spec, states = self._spec, list[collector.State]()
         with self._lock:
-            spec, states = self._spec, self._states()
+            for g, (plan, (state, waiting)) in enumerate(zip(spec.plans, self._held, strict=True)):
+                for j, raw in waiting.items():
+                    if isinstance(plan, Sums):  # once: whoever comes later would be in another sum
+                        state = state._replace(sums=plan.noised(raw, derived_key(self._key, f"subgroup {g}")))
+                    elif raw.any():
+                        normals = self._of_sums.draw(len(raw) + 1)[:, : plan.items[j].size]
+                        state = collector.add(plan, state, j, plan.items[j].mechanism.summed(raw, normals))
+                states.append(state)
+            self._held = [(state, {}) for state in states]
         whole, groups = collector.estimates(spec.terms, spec.plans, states), list[collector.Estimates]()
         p, t = len(whole.params), len(spec.terms)
         for plan, state in zip(spec.plans, states, strict=True) if spec.by is not None else ():

@@ -224,15 +224,10 @@ def _summand(node: ast.expr) -> Asked:
         case ast.Call(ast.Name("I"), [ast.BinOp(left, ast.Pow(), ast.Constant(2))], []):
             return Asked(_column(left).columns * 2)
         case ast.Call(ast.Name("cut"), [number, *more], []) if len(more) < 2:
-            breaks = _literal(node, more[0]) if more else 20
-            return Asked(
-                _column(number).columns, kind="cut", cuts=tuple(breaks) if isinstance(breaks, list) else breaks
-            )
-        case ast.Call(ast.Name("Surv"), [*of, ast.List() | ast.Tuple() | ast.Constant() as cuts], []) if len(of) in (
-            2,
-            3,
-        ):
-            times = tuple(np.ravel(_literal(node, cuts)).tolist())
+            cuts = _literal(node, more[0]) if more else 20
+            return Asked(_column(number).columns, kind="cut", cuts=tuple(cuts) if isinstance(cuts, list) else cuts)
+        case ast.Call(ast.Name("Surv"), [*of, ast.List() | ast.Tuple() | ast.Constant() as at], []) if 1 < len(of) < 4:
+            times = tuple(np.ravel(_literal(node, at)).tolist())
             return Asked(tuple(_column(c).columns[0] for c in of), kind="Surv", cuts=times)
         case ast.Call(ast.Name("Surv")):
             raise FormulaError(

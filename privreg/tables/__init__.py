@@ -53,8 +53,6 @@ def write(
     `title` is that of the page, by default the first title in it; `more` are further forms, by ending.
     Raises OptionError if the ending is another; MissingExtraError if it is .docx, and python-docx is not installed.
     """
-    if not isinstance(path, str | Path) or not str(path):
-        raise OptionError('save() takes the name of a file, such as save("table.docx").')
     title = title or next(filter(None, (getattr(part, "title", "") for part in parts)), "Results")
     forms: dict[str, Callable[[], str | bytes]] = {
         ".txt": lambda: as_text(parts) + "\n",

@@ -19,13 +19,10 @@ MINUS: Final = re.compile(r"(?<=\de)-(?=\d)|(?:(?<=^)|(?<=\())-(?=[\d.]|inf)")  
 
 def as_docx(parts: Iterable[Part]) -> bytes:
     """Parts below each other as a document whose tables can be edited, as bytes of a .docx file."""
-    parts = list(parts)
-    new, across = need("docx", "docx", "a .docx file").Document, False
-    for part in parts:
-        if isinstance(part, Table):  # numbers would leave less than half the longest name's width to the rows' names
-            names, *others = _wanted(_cells(part), across=False)
-            across |= PAGE[0] - 2.0 * MARGIN - sum(others) < 0.5 * names
-    document, shared = new(), import_module("docx.shared")  # A4, lying if tables go across, small letters, no spaces
+    document, parts, shared = need("docx", "docx", "a .docx file").Document(), list(parts), import_module("docx.shared")
+    wanted = [_wanted(_cells(part), across=False) for part in parts if isinstance(part, Table)]
+    # A4, small letters, no spaces; lying if numbers would leave less than half the longest name's width to the names
+    across = any(PAGE[0] - 2.0 * MARGIN - sum(others) < 0.5 * names for names, *others in wanted)
     section, style = document.sections[0], document.styles["Normal"]
     section.page_width, section.page_height = map(shared.Mm, PAGE[::-1] if across else PAGE)
     section.orientation = import_module("docx.enum.section").WD_ORIENT(int(across))

@@ -126,8 +126,7 @@ def as_markdown(parts: Iterable[Part]) -> str:
                 out += [f"**{_escaped(words)}**" for words in (part.title, part.loud) if words]
                 out.append("\n".join(f"- {_escaped(a)}: {_escaped(b)}" for a, b in part.pairs))
             case Table():
-                rule = "--:|" * len(part.head)
-                rows = [_cells(part.stub, part.head), f"|:--|{rule}"]
+                rows = [_cells(part.stub, part.head), f"|:--|{'--:|' * len(part.head)}"]
                 for name, row in (*part.lines(), *part.facts):
                     empty = f"| **{_escaped(name)}** |{' |' * len(part.head)}"
                     rows.append(empty if row is None else _cells(name, row))

@@ -18,10 +18,9 @@ from privreg.protocol.codes import BALANCED, HUBER
 from privreg.protocol.plans import Shape
 from privreg.protocol.rounds import GROUPS
 from privreg.protocol.schedule import LOCATIONS, WANTED
-from privreg.published.chain import kernels
 from privreg.simulation import devices
 from tests.devices import moment_report, round_report, threshold_report
-from tests.kinds import KINDS, plan_of, quiet
+from tests.kinds import KINDS, plan_of, quiet, unit_score
 from tests.rounds import plan_by_rounds, state_of
 
 MECHANISM = Mechanism("gaussian", Budget.declare(mu=1))
@@ -114,10 +113,8 @@ def test_balanced_score_is_the_logistic_one_over_its_bound(eta, y):
     # (π − y)/max(π, 1 − π), and its conditional mean is 0 when the model is true
     share = 1.0 / (1.0 + math.exp(-eta)) if eta > -700 else 0.0
     expected = (share - y) / max(share, 1.0 - share)
-    assert kernels.unit_score(Shape(BALANCED, 0.0, 0.0, 0), 1.0, eta, y) == pytest.approx(
-        expected, abs=1e-15, rel=1e-13
-    )
-    assert abs(kernels.unit_score(Shape(BALANCED, 0.0, 0.0, 0), 1.0, eta, y)) <= 1.0
+    assert unit_score(Shape(BALANCED, 0.0, 0.0, 0), 1.0, eta, y) == pytest.approx(expected, abs=1e-15, rel=1e-13)
+    assert abs(unit_score(Shape(BALANCED, 0.0, 0.0, 0), 1.0, eta, y)) <= 1.0
 
 
 # --- whitening -----------------------------------------------------------------------------------------

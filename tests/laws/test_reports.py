@@ -28,6 +28,7 @@ from tests.kinds import (
     plan_of,
     quiet,
     responses,
+    unit_score,
 )
 from tests.published.twin import curvature_centre, curvature_report, score_report, update, update_curvature
 
@@ -195,7 +196,7 @@ def test_reports_of_several_classes_are_no_farther_apart_than_claimed(name, bloc
 
 def person_radius(plan, eta):
     """Of the ball in which somebody's label lies who has this predictor, written independently."""
-    ends = [kernels.unit_score(plan.shape, 0.8, eta, y) for y in (plan.y_low, plan.y_high)]
+    ends = [unit_score(plan.shape, 0.8, eta, y) for y in (plan.y_low, plan.y_high)]
     return math.hypot(0.5 * abs(ends[0] - ends[1]), 0.5 * plan.kappa)
 
 
@@ -219,7 +220,7 @@ def test_reports_of_labels_are_no_farther_apart_than_claimed_for_the_same_covari
         full += gap > 2 * 0.99 * (1.0 if joint else radius) > 0
         # what is randomised is this person's number about the middle of its range, and lies in that ball: up to the
         # rounding of a middle near 1, which moves all alike
-        ends = [kernels.unit_score(plan.shape, 0.8, eta, v) for v in (plan.y_low, plan.y_high)]
+        ends = [unit_score(plan.shape, 0.8, eta, v) for v in (plan.y_low, plan.y_high)]
         reports[:, 0] -= 0.5 * (ends[0] + ends[1])
         assert np.linalg.norm(reports, axis=1).max() <= radius * (1 + ROUNDING) + 3e-16
     assert full or joint

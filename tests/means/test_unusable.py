@@ -7,6 +7,7 @@ from scipy.stats import binom
 
 import privreg as pr
 from privreg.errors import ReliabilityWarning
+from privreg.results.statement import Unusable
 
 N = 60_000
 FORMULA = "x + C(smoker) ~ 1"
@@ -42,8 +43,7 @@ def unusable(data, seed=1, **more):
     """Shares that reports tell, x and smoker."""
     stream = pr.means.PrivateMeans.from_formula(FORMULA, None, **PUBLIC, **more).start(seed=seed)
     stream.update(data)
-    spec, states = stream._spec, stream._states()
-    return pr.means.collector.estimates(spec.terms, spec.plans, states).unusable
+    return [Unusable(*row) for row in stream.results()._fit.missing[0].tolist()]
 
 
 @pytest.mark.some(2)

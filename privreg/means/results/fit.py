@@ -259,12 +259,9 @@ def _today(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> tuple[dict
             terms.append(crossed(name, tuple(parts)))
         else:
             terms.append(Term(name, levels=tuple(levels)) if levels else Term(name, low, high))
-    held = {name: arrays[name] for name in ("params", "cov", "group_params", "group_variances")}
-    reliable = np.full((g, p), not document["statement"].get("notes"))
-    held |= {"group_reliable": arrays.get("group_reliable", reliable)}
-    held |= {"group_tests": arrays.get("group_tests", np.full((t, 2), np.nan))}
-    held |= {"missing": arrays.get("missing", np.full((1 + g, t, 2), np.nan))}
-    held["moments"] = np.full((1 + g, 5, p), np.nan)
+    held = {"group_reliable": np.full((g, p), not document["statement"].get("notes"))}
+    held |= {"group_tests": np.full((t, 2), np.nan), "missing": np.full((1 + g, t, 2), np.nan)}
+    held |= {**arrays, "moments": np.full((1 + g, 5, p), np.nan)}
     if "moments" in arrays and "sds" in arrays:  # subgroups' mean squares, but for noise, follow from their sds
         held["moments"][0] = arrays["moments"]
         held["moments"][1:, 0] = arrays["sds"][1:] ** 2 + (arrays["group_params"] - middles) ** 2

@@ -204,7 +204,7 @@ class SurvivalCurves(Shares):
         out |= {"time": np.tile(cuts, len(groups)), "at_risk": self.people * at_risk}
         out |= {"events": self.people * events[..., causes].sum(axis=-1), name: at, "std_error": error}
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # a power that is too large is 0 or 1
-            slope = 1.0 / (at * np.log(at))  # of log(−log s)
+            slope = 1.0 / np.abs(at * np.log(at))  # of log(−log s), sign apart
             for g in range(len(groups)):
                 here = np.flatnonzero(bent[g] & (error[g] > 0.0)) + g * len(cuts)
                 if len(here):
@@ -212,9 +212,7 @@ class SurvivalCurves(Shares):
                     critical["band"][g] = joint_critical(Normal(), cov, level)
             for kind, by in critical.items():
                 half, alone = by * error, by * found.deviations(self._noise)
-                low, high = (
-                    np.where(bent, at ** np.exp(-s * half * np.abs(slope)), at + s * half) for s in (-1.0, 1.0)
-                )
+                low, high = (np.where(bent, at ** np.exp(-s * half * slope), at + s * half) for s in (-1.0, 1.0))
                 low, high = np.where(at <= alone, 0.0, low), np.where(1.0 - at <= alone, 1.0, high)
                 out |= {f"{kind}_low": np.clip(low, 0.0, 1.0), f"{kind}_high": np.clip(high, 0.0, 1.0)}
         columns = {column: np.ravel(v) for column, v in out.items()}
@@ -325,10 +323,8 @@ class SurvivalCurves(Shares):
             return float(np.interp(share - 1.0, [-whole[j], -whole[j + 1]], times[j : j + 2]))
 
         table, shape = self.frame(alpha=alpha), (len(self.term.groups), len(self.term.cuts))
-        columns = {"estimate": "survival", "conf_low": "conf_low", "conf_high": "conf_high"}
-        found = {
-            k: np.array([reached(line) for line in table[v].to_numpy().reshape(shape)]) for k, v in columns.items()
-        }
+        curves = table.rename(columns={"survival": "estimate"})[["estimate", "conf_low", "conf_high"]]
+        found = {k: np.array(list(map(reached, v.to_numpy().reshape(shape)))) for k, v in curves.items()}
         fine = self._fine(np.nan_to_num(found["conf_high"], nan=math.inf))
         index = pd.Index([g or "all" for g in self.term.groups], name=self.term.group or None)
         out = Frame(found | {"reliable": fine}, index=index)

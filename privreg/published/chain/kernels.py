@@ -5,6 +5,7 @@ readable twin of the tests operation by operation, so that the fused loop gives 
 """
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +33,14 @@ def _call_at(typing_context: Any, address: Any, eta: Any, y: Any) -> Any:
     return types.float64(types.int64, types.float64, types.float64), generate
 
 
-count_score = njit(cache=True, nogil=True, error_model="numpy")(counts.unit)
+def within(value: float, low: float, high: float) -> float:
+    """`value` within limits, by two selects, which are no branch to mispredict; not a number if it is none."""
+    value = high if value > high else value
+    return low if value < low else value
+
+
+clipped: Callable[..., float] = njit(cache=True, nogil=True, error_model="numpy")(within)
+count_score: Callable[..., float] = njit(cache=True, nogil=True, error_model="numpy")(counts.unit)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -40,16 +48,7 @@ def unit_score(shape: Shape, c: float, eta: float, y: float) -> float:
     """Scalar score over its bound, in [−1, 1] (of a user's own family as it computes it); see `scores.unit`."""
     family = shape.family
     if family == codes.HUBER:
-        r = (y - eta) / c
-        r = 1.0 if r > 1.0 else r  # two selects, no branch to mispredict
-        r = -1.0 if r < -1.0 else r
-        return -r
-    if family == codes.BALANCED:
-        # (π − y) / max(π, 1 − π) through e^−|η|: 1 where the likelier value was not seen, else −e^−|η|
-        e = math.exp(-abs(eta))
-        if eta >= 0:
-            return (1.0 - y) - (1.0 - (1.0 - y)) * e
-        return -(y - (1.0 - y) * e)
+        return -clipped((y - eta) / c, -1.0, 1.0)
     if family == codes.LOGISTIC:
         e = math.exp(-abs(eta))
         return (1.0 / (1.0 + e) if eta >= 0 else e / (1.0 + e)) - y
@@ -60,54 +59,35 @@ def unit_score(shape: Shape, c: float, eta: float, y: float) -> float:
     if family == codes.EXPECTILE:
         r = (y - eta) / c
         side = shape.a if r >= 0.0 else 1.0 - shape.a
-        r = 1.0 if r > 1.0 else r
-        r = -1.0 if r < -1.0 else r
-        return -(side / shape.b) * r
+        return -(side / shape.b) * clipped(r, -1.0, 1.0)
     if family == codes.QUANTILE:
         r = y - eta
-        if r >= 0.0:
-            return -shape.a / shape.b
-        return (1.0 - shape.a) / shape.b if r < 0.0 else math.nan
+        return -shape.a / shape.b if r >= 0.0 else (1.0 - shape.a) / shape.b if r < 0.0 else math.nan
     if family == codes.POISSON:
-        half = math.log(0.5 * shape.a)
-        if eta > half:
+        if eta > math.log(0.5 * shape.a):
             return 1.0 - y * math.exp(-eta)
         mean = math.exp(eta)
         return (mean - y) / (shape.a - mean)
     if family == codes.ROBUST_POISSON:
-        robust: float = count_score(c, eta, y)
-        return robust
+        return count_score(c, eta, y)
     if family == codes.HINGE:
         side = 2.0 * y - 1.0
         margin = side * eta
-        if margin < 1.0:
-            return -side
-        return 0.0 if margin >= 1.0 else math.nan
+        return -side if margin < 1.0 else 0.0 if margin >= 1.0 else math.nan
     if family == codes.SMOOTHED_HINGE:
         side = 2.0 * y - 1.0
-        slack = (1.0 - side * eta) / shape.a
-        slack = 1.0 if slack > 1.0 else slack
-        slack = 0.0 if slack < 0.0 else slack
-        return -side * slack
+        return -side * clipped((1.0 - side * eta) / shape.a, 0.0, 1.0)
     if family == codes.SQUARED:
-        inside = shape.b if eta > shape.b else eta
-        inside = shape.a if inside < shape.a else inside
-        seen = shape.b if y > shape.b else y
-        seen = shape.a if seen < shape.a else seen
-        return (inside - seen) / (shape.b - shape.a)
+        return (clipped(eta, shape.a, shape.b) - clipped(y, shape.a, shape.b)) / (shape.b - shape.a)
     if family == codes.CUSTOM:
-        own: float = _call_at(shape.address, eta, y)
-        own = 1.0 if own > 1.0 else own
-        return -1.0 if own < -1.0 else own
+        return clipped(_call_at(shape.address, eta, y), -1.0, 1.0)
     return math.nan  # a family it does not know: noise only
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _scaled_psi(c: float, sigma: float, eta: float, y: float) -> float:
     """Huber's scalar score −ψ_c(r/σ); a scale that noise made 0 or negative counts as none, its limit."""
-    u = (y - eta) / max(sigma, codes.TINY)
-    u = c if u > c else u
-    return -(-c if u < -c else u)
+    return -clipped((y - eta) / max(sigma, codes.TINY), -c, c)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -259,7 +239,7 @@ def fused(
     theta, origin, total, batch = state.theta, state.origin, state.total, state.batch
     path, reports, functional, counts = state.path, state.reports, state.functional, state.counts
     shape, c, top, weights, bound = plan.shape, plan.c, plan.top, plan.weights, plan.bound
-    size, mode, share, d, ratio = plan.batch, plan.scaling_mode, plan.curvature_share, theta.shape[0], 1.0
+    size, mode, share, d = plan.batch, plan.scaling_mode, plan.curvature_share, theta.shape[0]
     answer, middle, beside_middle = np.zeros(d), plan.middle, 0.25 * (2.0 * plan.joint - c * c)
     has_offset, personal = offset.shape[0] > 0, ratios.shape[0] > 0
     updates, position, in_batch = counts[codes.UPDATES], counts[codes.POSITION], counts[codes.IN_BATCH]
@@ -273,8 +253,7 @@ def fused(
         if has_offset:
             off = offset[i]
             eta += off
-        if personal:
-            ratio = ratios[i]
+        ratio = ratios[i] if personal else 1.0
         if share > 0 and is_curvature_turn(position, share):
             if used_curvature == curvature_noise.shape[0]:
                 break
@@ -326,8 +305,7 @@ def fused(
         i += 1
         if size > 1:
             in_batch += 1
-            for j in range(d):
-                batch[j] += answer[j]
+            batch += answer
             if in_batch < size:
                 continue
             in_batch = 0
@@ -389,8 +367,7 @@ def _curvature_report(
     channel = plan.curvature_channel
     personal = Channel(channel.kind, channel.scale * ratio, channel.accept, channel.above)
     randomise(answer, q, plan.curvature_radius, personal, noise)
-    for k in range(q):
-        state.curvature[k] += answer[k]
+    state.curvature[:] += answer
 
 
 # the normal law by which PrivUnit and randomised response draw: as plain functions they give the same bits

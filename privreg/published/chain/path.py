@@ -73,9 +73,8 @@ def ends(blocks: Blocks) -> Array:
 def moved(blocks: Blocks, move: Array) -> Blocks:
     """Blocks after the reference of the path moved by `move`, shape (d,)."""
     edges = np.array(blocks.layout.edges[: len(blocks.edge_sums)], dtype=np.float64)
-    return blocks._replace(
-        sums=blocks.sums - np.outer(ends(blocks), move), edge_sums=blocks.edge_sums - np.outer(edges, move)
-    )
+    sums = blocks.sums - np.outer(ends(blocks), move)
+    return blocks._replace(sums=sums, edge_sums=blocks.edge_sums - np.outer(edges, move))
 
 
 def growing_edges(updates: int, batches: int, alpha: float) -> tuple[int, ...]:
@@ -84,8 +83,7 @@ def growing_edges(updates: int, batches: int, alpha: float) -> tuple[int, ...]:
     Batches that would be empty are left out. See XSJKH (arXiv 2505.08227), section 4.3.
     """
     at = updates * np.power((np.arange(batches + 1) + 1.0) / (batches + 1.0), 1.0 / (1.0 - alpha))
-    ends = np.unique(np.maximum(np.floor(at + 1e-9), 1.0)).astype(int)
-    return tuple(int(e) for e in ends)
+    return tuple(np.unique(np.maximum(np.floor(at + 1e-9), 1.0)).astype(int).tolist())
 
 
 def to_arrays(blocks: Blocks | None) -> dict[str, Any]:
@@ -108,22 +106,6 @@ def from_arrays(arrays: dict[str, Any], layout: Layout, d: int, updates: int) ->
         raise ValueError("blocks of a length that never was")
     sums, edges = (like(np.empty((k, 1, d)), arrays[f"blocks_{n}"]) for k, n in ((m, "sums"), (e, "edge_sums")))
     return Blocks(layout, length, sums[:, 0], edges[:, 0])
-
-
-def batches_of(found: Blocks, mean: Array, updates: int, alpha: float, *, growing: bool) -> Batches:
-    """Batches of a path of so many updates: growing ones, the first thrown away, or equal ones.
-
-    `mean`, shape (d,), is the path's, about the reference of its sums `found`; `alpha` is the exponent of the steps.
-    """
-    if not growing:
-        sums = np.diff(found.sums, axis=0, prepend=np.zeros((1, len(mean))))
-        return batches(sums, np.full(len(sums), float(found.length)), mean, float(updates))
-    at = np.array(found.layout.edges)
-    if len(at) and at[-1] == updates and len(found.edge_sums) == len(at):
-        return growing_batches(found.edge_sums, at, mean)
-    wished = np.array(growing_edges(updates, BATCHES, alpha))
-    at = np.unique(np.clip(np.rint(wished / found.length), 1, len(found.sums))).astype(int)
-    return growing_batches(found.sums[at - 1], at * found.length, mean)
 
 
 def growing_batches(sums: Array, ends: Array, mean: Array) -> Batches:

@@ -9,7 +9,7 @@ import numpy as np
 
 from privreg.base.archive import expect, like
 from privreg.base.arrays import Array
-from privreg.collector.inference.resampling import Batches
+from privreg.collector.inference.resampling import Batches, batches
 from privreg.privacy.mechanisms import Mechanism, width
 from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol import codes
@@ -78,14 +78,8 @@ class AveragedSGD:
         self._silence = {kind: np.zeros((4 * BLOCK, w)) for kind, w in {"curvature": 0, **self.widths}.items()}
         self._steps, self._steps_from = np.empty(0), 0
 
-    @property
-    def noised(self) -> int:
-        """People whose report has its noise: everybody."""
-        return self.people
-
-    def refuse(self, people: int, size: int, *, clustered: bool) -> None:
+    def refuse(self, *_: int, clustered: bool) -> None:
         """Raise if the next rows can't be taken in; they can."""
-        del people, size, clustered
 
     def asks_clamping(self, rows: int) -> bool:
         """False: nobody is asked whether bounds clamped their values."""
@@ -112,6 +106,8 @@ class AveragedSGD:
     def people(self) -> int:
         """People whose report has been taken."""
         return int(self.state.counts[codes.POSITION])
+
+    noised = people  # everybody's report has its noise
 
     def to_arrays(self, *, close: bool = True) -> dict[str, Any]:
         """All there is to save but noise; public."""
@@ -217,10 +213,18 @@ class AveragedSGD:
         return np.asarray(6.0 * (path.scaling * factors**2) / path.updates)
 
     def batches(self, path: collector.ChainSummary, *, growing: bool) -> Batches:
-        """Batches of the path so far, growing or equal ones."""
+        """Batches of the path so far: growing ones, the first thrown away, or equal ones."""
         assert self.blocks is not None
-        mean = path.mean - self.state.origin
-        return blocks.batches_of(self.blocks, mean, path.updates, self.steps.alpha, growing=growing)
+        found, mean = self.blocks, path.mean - self.state.origin
+        if not growing:
+            sums = np.diff(found.sums, axis=0, prepend=np.zeros((1, len(mean))))
+            return batches(sums, np.full(len(sums), float(found.length)), mean, float(path.updates))
+        at, sums = np.array(found.layout.edges), found.edge_sums
+        if not len(at) or at[-1] != path.updates or len(sums) < len(at):  # the marks that are nearest
+            wished = np.array(blocks.growing_edges(path.updates, blocks.BATCHES, self.steps.alpha)) / found.length
+            marks = np.unique(np.clip(np.rint(wished), 1, len(found.sums))).astype(int)
+            at, sums = marks * found.length, found.sums[marks - 1]
+        return blocks.growing_batches(sums, at, mean)
 
     def outside(self, cov: Array) -> Array:
         """Covariance of the user's coefficients, shape (p, p)."""

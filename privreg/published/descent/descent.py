@@ -87,10 +87,8 @@ def fit(
         raise DataError(f"{n} rows can't determine {x.shape[1]} coefficients; more than that are needed.")
     plan = plan_of(n=n)
     if budget.form == "epsilon, delta" and budget.asked[1] * n >= 1:
-        warn(
-            f"delta={budget.asked[1]:g} is not below 1/{n:,}: publishing one record outright would keep it; take a "
-            "far smaller delta.",
-        )
+        far = f"is not below 1/{n:,}: publishing one record outright would keep it; take a far smaller delta"
+        warn(f"delta={budget.asked[1]:g} {far}.")
     stated = make_statement(spec, plan, loss, n=n, seeded=seed is not None)
     stated = replace(stated, release=LEDGER.spend(source.identity, stated.total_mu, seeded=seed is not None))
     key = fresh_key() if seed is None else seeded_key(seed, "central")

@@ -20,11 +20,7 @@ from privreg.published.descent.kernels import HUBER, LOGISTIC, PINBALL, Q_HINGE,
 
 ASSUMED_SCALE: Final = 0.2  # Residual scale that Huber()'s "auto" assumes, in halves of the response's public range
 _POWER_HINGE, _POWER_NORM = -1, -2
-_CONVEX: Final = (
-    "be in [1, 2]: the loss is convex, its gradient Hölder of exponent q - 1",
-    1.0,
-    math.nextafter(2.0, 3.0),
-)
+_CONVEX: Final = "be in [1, 2]: the loss is convex, its gradient Hölder of exponent q - 1", 1.0, math.nextafter(2, 3)
 
 
 @dataclass(frozen=True)

@@ -148,8 +148,7 @@ def make_plan(
     size, fewest, sd = max(sizes), min(sizes), 0.0
     many = max(min(max(50 * p, 200) if smooth else 1000, 2000, FULL_WORK // n), 100)
     single = 1 if smooth else max(1, min(size // 4, MOST_STEPS // n))  # more shorten the steps of a kink
-    usual = {"full": many, "poisson": 20}.get(order, single)
-    epochs = check("curator.fit", "epochs", epochs) or usual
+    epochs = check("curator.fit", "epochs", epochs) or {"full": many, "poisson": 20}.get(order, single)
     if noisy:
         batch = check("curator.fit", "batch_size", batch_size, fewest) or size / BATCHES
         share = 1.0 if order == "full" else min(max(batch, 1.0) / size, 1.0)

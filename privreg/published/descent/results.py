@@ -156,9 +156,7 @@ def estimate_of(lanes: Array, why: Sequence[Diagnostic] = ()) -> Estimate:
     return Estimate("between_lanes", np.atleast_2d(np.cov(lanes.T)) / b, StudentT(b - 1), tuple(why))
 
 
-def payload(
-    spec: ModelSpec, plan: Plan, loss: Loss, released: Release, statement: PrivacyStatement, n: int
-) -> ResultData:
+def payload(spec: ModelSpec, plan: Plan, loss: Loss, released: Release, stated: PrivacyStatement, n: int) -> ResultData:
     """Content of results: the release, public numbers, the statement."""
     outside = np.array([spec.units.params_outside(w) for w in released.lanes])
     names, lanes = spec.coefficients, len(plan.sizes)
@@ -185,7 +183,7 @@ def payload(
         design=spec.design, family=spec.family, title=tuple(title.items()), names=names, params=params, last=params,
         estimates=(estimate,), nobs=n, senders=n, updates=sum(map(plan.steps, plan.sizes)), trail_n=one,
         trail_senders=one, trail_params=params[None, :], trail_variances=estimate.variances[None, :],
-        statement=replace(statement, notes=(*statement.notes, *estimate.notes)),
+        statement=replace(stated, notes=(*stated.notes, *estimate.notes)),
     )  # fmt: skip
 
 

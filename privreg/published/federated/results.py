@@ -101,11 +101,8 @@ def make_results(plan: Plan, state: State, statement: PrivacyStatement) -> Feder
     A note says if the model moved in the second half of the rounds by more than noise explains, from reports alone.
     """
     models, unusable, m = np.array(state.path), _unusable(plan, state), plan.mechanism
-    found = list(
-        unusable.noted(
-            f"{unusable} of a silo's records could not be used, on average, by the reports, and were left out"
-        )
-    )
+    lost = f"{unusable} of a silo's records could not be used, on average, by the reports, and were left out"
+    found = list(unusable.noted(lost))
     since, many = plan.rounds - plan.rounds // 2, len(models) - 1
     moved, size = (float(np.linalg.norm(v)) for v in (models[-1] - models[-1 - since], models[-1]))
     each = 0.0 if m.geometric else float(m.moments(np.zeros(m.size))[1][: plan.size].sum())
@@ -163,9 +160,7 @@ def make_statement(plan: Plan, release: Release, trust: str, *, seeded: bool = F
         each = f"{at_least(m.budget.epsilon, 4)}-DP, pure; epsilon adds up over {rounds} rounds"
     biases = {"angles": not m.debias, "box": m.beta < 1.0, "clip": m.name == "ldpvec"}
     out = [note("no_errors"), *[note("public_weights")] * bool(np.ptp(plan.shares) > 0.0)]
-    out += [
-        note(f"biased.{which}", beta=m.beta) for which, holds in biases.items() if m.geometric and private and holds
-    ]
+    out += [note(f"biased.{kind}", beta=m.beta) for kind, holds in biases.items() if m.geometric and private and holds]
     out += [note("rounding.silos")] * private
     return PrivacyStatement(
         setting="silos", budget=plan.budget, trust=trust, mechanism=f"in each round {m.title}", noise=m.words(),
