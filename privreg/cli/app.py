@@ -179,9 +179,7 @@ def _run(arguments: Sequence[str]) -> int:
     if first.startswith("-"):
         top.check_options([first])
     elif first == "experiment":
-        raise errors.OptionError(
-            "papers' tables and figures are run from a clone, by python -m benchmarks.papers NAME."
-        )
+        raise errors.OptionError("papers' tables and figures are run from a clone by python -m benchmarks.papers NAME.")
     else:
         verbs[errors.choose("verb", first, [*verbs, *FIELD["verbs"]])].check_options(rest)
     a = top.parse_args(spread([first, *rest]))

@@ -248,9 +248,7 @@ def write(name: str, path: str | os.PathLike[str], rows: int, seed: int | None =
     part, writer = target.with_name(f".{target.name}.{secrets.token_hex(6)}.part"), None
     try:
         with part.open("xb") as out, ExitStack() as opened:  # an open writer would complain
-            bar = opened.enter_context(
-                tqdm(total=total, unit=" rows", unit_scale=True, disable=None if progress else True)
-            )
+            bar = opened.enter_context(tqdm(total=total, unit=" rows", unit_scale=True, disable=not progress or None))
             for columns in blocks:
                 frame = frame_of(recipe, columns)
                 if target.suffix.lower() in {".parquet", ".pq"}:

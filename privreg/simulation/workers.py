@@ -137,9 +137,7 @@ def quiet(play: Callable[P, T]) -> Callable[P, T]:
             problem = DataError("a worker has not enough memory; give it more, or fewer threads.")
         except Exception as e:
             kind = type(e).__name__
-            problem = DataError(
-                f"a part could not be worked on ({kind}; its text is withheld, as it could quote a row)."
-            )
+            problem = DataError(f"a part could not be worked on ({kind}; its text is withheld, as it may quote a row).")
         raise problem  # out here, where no other exception is its context
 
     return played

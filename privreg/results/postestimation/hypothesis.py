@@ -190,11 +190,8 @@ def _read(fit: ResultData, restrictions: Any) -> tuple[Array, Array, tuple[str, 
     if isinstance(restrictions, tuple | pd.Index) and all(isinstance(r, str) for r in restrictions):
         restrictions = list(restrictions)
     listed = restrictions if isinstance(restrictions, list) else [restrictions]
-    text, asked, labels = (
-        bool(listed) and all(isinstance(r, str) and r for r in listed),
-        restrictions,
-        tuple[str, ...](),
-    )
+    text, asked = bool(listed) and all(isinstance(r, str) and r for r in listed), restrictions
+    labels = tuple[str, ...]()
     if text:
         known = {plain(name): [j] for j, name in enumerate(names)}
         known |= {plain(name): list(at) for name, at in fit.of_terms.items()}

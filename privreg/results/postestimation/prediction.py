@@ -214,9 +214,7 @@ class HazardPrediction(View):
         out |= {"conf_low": np.exp(eta - half * se), "conf_high": np.exp(eta + half * se)}
         out |= {"survival": np.exp(-np.exp(np.log(upto)))}
         for name, by in (("survival", half * wide), ("band", joint * wide)):
-            out |= {
-                f"{name}_{end}": np.exp(-np.exp(np.log(upto) + s * by)) for end, s in (("low", 1.0), ("high", -1.0))
-            }
+            out |= {f"{name}_{end}": np.exp(-np.exp(np.log(upto) + s * by)) for end, s in (("low", 1), ("high", -1))}
         fine, known = (
             along([n for n in self.known.notes if whole or not n.ways], rows).reshape(n, j) for whole in (True, False)
         )
@@ -239,9 +237,7 @@ class HazardPrediction(View):
         table, j = self.frame(), len(self.known.fit.cuts)
         shown = ["hazard", "conf_low", "conf_high", "survival", "survival_low", "survival_high"]
         rows = [[f"{v:.4g}" for v in line] for line in table[shown].to_numpy()]
-        names = marked(
-            [f"{a:g} to {b:g}" for a, b in zip(table["start"], table["stop"], strict=True)], table["reliable"]
-        )
+        names = marked([f"{a:g} to {b:g}" for a, b in table[["start", "stop"]].to_numpy()], table["reliable"])
         blocks = {k * j: f"row {name}" for k, name in enumerate(self.index)} if len(self.index) > 1 else {}
         head = ("hazard", "2.5%", "97.5%", "survival", "2.5%", "97.5%")
         return [Table(names, head, rows, "Hazards, and survival until their end", blocks), *noted(self.known.notes)]
