@@ -1605,8 +1605,8 @@ MUTANTS = (
     Mutant(
         "a mapping of columns that nothing tells of is counted",
         "privreg/privacy/accounts.py",
-        "others.weak().entries], columns.lost)\n",
-        "others.weak().entries])\n",
+        "columns.entries], lost)\n",
+        "columns.entries])\n",
         ("tests/laws/test_views.py::test_rows_of_which_nothing_tells_whose_they_are_are_refused",),
     ),
     Mutant(
@@ -1626,8 +1626,8 @@ MUTANTS = (
     Mutant(
         "columns of a table are other people once they are by themselves",
         "privreg/privacy/ledger.py",
-        "if one.group == here[0].group], join=True)\n",
-        "if one.group == here[0].group])\n",
+        "                known.people = first\n",
+        "                pass\n",
         ("tests/privacy/test_accounts.py::test_columns_that_were_in_one_table_are_the_same_people_from_then_on",),
     ),
     Mutant(
@@ -1636,6 +1636,27 @@ MUTANTS = (
         "                    met[id(known.people)] = known.people\n",
         "                    met = {id(known.people): known.people}\n",
         ("tests/privacy/test_accounts.py::test_columns_that_were_in_one_table_are_the_same_people_from_then_on",),
+    ),
+    Mutant(
+        "a limit doesn't ask what groups cost together",
+        "privreg/privacy/ledger.py",
+        "        for people in self._joined(known):\n",
+        "        for people in _by_group(known):\n",
+        ("tests/privacy/test_accounts.py::test_a_limit_holds_for_people_whom_a_release_makes_the_same",),
+    ),
+    Mutant(
+        "a batch of others is free once its stream has begun",
+        "privreg/privacy/ledger.py",
+        "            if here and (math.inf in spent or",
+        "            if here and not calls and (math.inf in spent or",
+        ("tests/privacy/test_accounts.py::test_a_limit_holds_for_people_whom_a_release_makes_the_same",),
+    ),
+    Mutant(
+        "rows that were fitted with and without noise are public",
+        "privreg/privacy/ledger.py",
+        "any(0.0 < mu < math.inf for costs in LEDGER._costs(accounts, seeded=not simulated) for mu in costs)",
+        "any(0.0 < compose(costs) < math.inf for costs in LEDGER._costs(accounts, seeded=not simulated))",
+        ("tests/privacy/test_accounts.py::test_rows_beside_others_without_noise_are_not_public",),
     ),
     Mutant(
         "a name is nobody's",

@@ -54,15 +54,18 @@ class Accounts:
 
     def now(self) -> list[Account]:
         """Accounts whose owners are alive, and stay so as long as the list is kept."""
-        keys = {one.key for one in self.entries}
-        known = [*self.entries, *(one for one in _of_paths(self.paths) if one.key not in keys)]
+        keys, first = {one.key for one in self.entries}, max((one.group + 1 for one in self.entries), default=0)
+        came = (one._replace(group=first + one.group) for one in _of_paths(self.paths) if one.key not in keys)
+        known = [*self.entries, *came]
         held = [(one, one.owner() if isinstance(one.owner, weakref.ref) else one.owner) for one in known]
         return [one._replace(owner=owner) for one, owner in held if owner is not None or one.owner is None]
 
     def weak(self) -> "Accounts":
         """Accounts with weak references, which keep nothing alive; none of single values, which hold no rows."""
-        held = (one for one in self.now() if not isinstance(one.owner, np.generic))
-        weakly = [one._replace(owner=None if one.owner is None else weakref.ref(one.owner), kept=None) for one in held]
+        weakly = list[Account]()
+        for one in (one for one in self.now() if not isinstance(one.owner, np.generic)):
+            with contextlib.suppress(TypeError):  # as of a bytearray
+                weakly.append(one._replace(owner=None if one.owner is None else weakref.ref(one.owner), kept=None))
         return replace(self, entries=tuple(weakly))
 
 
@@ -120,7 +123,7 @@ def accounts_of(data: Any) -> Accounts:
     if isinstance(data, tuple):
         return of_columns(data)
     if isinstance(data, Mapping):
-        return of_mapping(data, ())
+        return of_mapping(data, dict.values(data) if isinstance(data, dict) else ())
     watched = _watched(data)
     if _is_query(data):
         return Accounts(tuple(watched), lost=True)
@@ -144,9 +147,13 @@ def of_columns(columns: Iterable[Any]) -> Accounts:
 
 
 def of_mapping(data: Mapping[str, Any], read: Iterable[Any]) -> Accounts:
-    """Accounts of a mapping, where it can be watched, and of its columns; those that aren't `read` may go."""
+    """Accounts of a mapping, where it can be watched, and of its columns; those that aren't `read` may go.
+
+    A mapping that is no dict may make columns as they are asked for: it doesn't tell of those that nobody read.
+    """
     columns, others = of_columns(read), of_columns(dict.values(data) if isinstance(data, dict) else ())
-    return _about([columns.entries, _watched(data), others.weak().entries], columns.lost)
+    lost = columns.lost or not (columns.entries or isinstance(data, dict))
+    return _about([others.weak().entries, _watched(data), columns.entries], lost)
 
 
 def of_files(paths: Iterable[Path]) -> Accounts:
@@ -156,8 +163,12 @@ def of_files(paths: Iterable[Path]) -> Accounts:
 
 
 def _about(groups: Iterable[Iterable[Account]], lost: bool = False) -> Accounts:
-    """All accounts of columns about the same people; of one buffer that with the most of somebody's rows."""
+    """All accounts of columns about the same people; of one buffer that with the most of somebody's rows.
+
+    An object has somebody as often as its columns do.
+    """
     each = sorted((one._replace(group=0) for one in chain.from_iterable(groups)), key=lambda one: one.times)
+    each = [one._replace(times=each[-1].times) if one.key[0] == "object" else one for one in each]
     entries = tuple({(one.key, one.span, one.part): one for one in each}.values())
     return Accounts(entries, bool(entries) and not lost, lost=lost)
 

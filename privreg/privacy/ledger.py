@@ -57,11 +57,18 @@ class _People:
 
         It costs as much as in the account in which it was entered most often: others are about the same rows.
         """
-        here = self.entered.setdefault(of, {})
+        here, costs = self.entered.setdefault(of, {}), [self.costs.get(of, [])]
         for account, calls in entered.items():
             held = here.setdefault(account, {})
             held |= {call: max(mus, held.get(call, []), key=len) for call, mus in calls.items()}
-        self.costs[of] = max((list(chain.from_iterable(calls.values())) for calls in here.values()), key=compose)
+            costs.append(list(chain.from_iterable(held.values())))
+        self.costs[of] = max(costs, key=compose)
+
+    def add(self, other: "_People") -> None:
+        """Take in what was entered for others who are the same people."""
+        for of, entered in other.entered.items():
+            self.costs[of] = max(self.costs.get(of, []), other.costs[of], key=compose)
+            self.enter(of, entered)
 
     def all(self, besides: Iterable[int] = ()) -> list[float]:
         """Costs of all releases, but for some."""
@@ -75,6 +82,7 @@ class _Known:
     number: int  # Another's than of one that had its key before
     people: _People
     owners: set[int]  # Numbers of the objects that it goes with; 0 if it stays
+    releases: set[int]  # Numbers of releases that were entered in it
     kept: Any = None  # Memory that others may share unseen
 
 
@@ -124,14 +132,14 @@ class Ledger:
 
     def spent(self, source: Any) -> float:
         """Return the μ per person of all releases from `source` so far, 0 if there were none."""
-        return max(self._totals(accounts_of(source)), default=0.0)
+        return max(map(compose, self._costs(accounts_of(source))), default=0.0)
 
-    def _totals(self, accounts: Accounts, *, seeded: bool = True) -> list[float]:
-        """Releases from each account; with `seeded` also those whose noise follows from a seed."""
+    def _costs(self, accounts: Accounts, *, seeded: bool = True) -> list[list[float]]:
+        """Costs μ of releases by the people of some accounts; with `seeded` also those whose noise follows a seed."""
         with self._lock:
             self._tidy()
             besides = () if seeded else self._seeded
-            return [compose(self._met(people).all(besides)) for people in _by_group(accounts.now())]
+            return [_whole(self._met(people)).all(besides) for people in _by_group(accounts.now())]
 
     def check(self, source: Any, mu: float) -> None:
         """Refuse a release of `mu` per person from `source` that would exceed the limit; enter nothing.
@@ -155,13 +163,18 @@ class Ledger:
                 "limit away."
             )
         dearer = list[tuple[list[float], list[float]]]()  # Costs before this release, and with it
-        for here in _by_group(new):
-            met = self._met(one for one in known if one.group == here[0].group)
-            others, calls = met.all({of}), met.entered.get(of, {})
+        for people in self._joined(known):
+            here, met = [one for one in people if any(one is other for other in new)], self._met(people)
+            whole, calls = _whole(met), _whole(met).entered.get(of, {})
             for account, entry in self._entries(here, 0, mu).items():
-                before = others + list(chain.from_iterable(calls.get(account, {}).values()))
-                if not calls or account in calls:  # else charged for it by other accounts
+                if account in calls:  # the same rows again
+                    before = whole.all({of}) + list(chain.from_iterable(calls[account].values()))
                     dearer.append((before, before + entry[0]))
+            spent = max((one.all() for one in met), key=compose) if calls else whole.all()
+            after = _whole([whole, _People()])
+            after.enter(of, self._entries(here, 0, mu))
+            if here and (math.inf in spent or compose(after.all()) > compose(spent)):
+                dearer.append((spent, after.all()))
         if not dearer:
             return
         spent, more = max(dearer, key=lambda costs: compose(costs[1]))
@@ -196,8 +209,10 @@ class Ledger:
             self._tidy()
             accounts = accounts_of(source)
             known = accounts.now()
+            if not mu >= 0.0:
+                raise BudgetError("a release costs mu, a positive number.")
             of = next((self._names[name] for name in (stream, release, before) if name in self._names), 0)
-            new = [one for one in known if (stream and not one.shared) or of not in self._met([one]).entered]
+            new = [one for one in known if (stream and not one.shared) or of not in _whole(self._met([one])).entered]
             if new or not known:
                 self._check(accounts, known, new, mu, of)
             if not known:
@@ -207,14 +222,16 @@ class Ledger:
             if name := stream or release:
                 self._names.pop(before, None)
                 self._names[name] = of
-            if seeded:
+            if not seeded:
+                self._seeded.discard(of)
+            elif of == self._count:
                 self._seeded.add(of)
             for here in _by_group(new):
-                met = self._met([one for one in known if one.group == here[0].group], join=True)
+                met = self._join([one for one in known if one.group == here[0].group])
                 for one in here:
-                    self._know(one, met, stays=one.owner is None or (one.kept is not None and not seeded))
+                    self._know(one, met, of, stays=one.owner is None or (one.kept is not None and not seeded))
                 met.enter(of, self._entries(here, self._count, mu))
-            most = max((self._met(people).all() for people in _by_group(known)), key=compose) or [mu]  # may be no rows
+            most = max(self._costs(accounts), key=compose) or [mu]  # there may be no rows
             called = dict.fromkeys(repr(account.key[1]) for account in known if account.key[0] == "dataset")
             unknown = accounts.lost and not called and len(most) == 1  # but for the object itself
             return Release(0 if unknown else len(most), compose(most), " and ".join(called))
@@ -228,19 +245,25 @@ class Ledger:
                 if not known.owners:
                     del self._spent[key][span]
                     known.people.known.remove(known)
+                    for of in known.releases:  # which cost what they did
+                        known.people.entered[of].pop(known.number, None)
             if not self._spent.get(key, True):
                 del self._spent[key]
 
-    def _know(self, one: Account, people: _People, *, stays: bool) -> None:
-        """Note an account of people, as long as its owner lives, or for ever."""
+    def _know(self, one: Account, people: _People, of: int, *, stays: bool) -> None:
+        """Note an account of people for a release, as long as its owner lives, or for ever."""
         held = self._spent.setdefault(one.key, {})
         if one.span not in held:
             self._accounts += 1
-            people.known.append(held.setdefault(one.span, _Known(self._accounts, people, set())))
+            people.known.append(held.setdefault(one.span, _Known(self._accounts, people, set(), set())))
         known, owner = held[one.span], 0 if stays else id(one.owner)
-        known.kept = known.kept if known.kept is not None or not stays else one.kept
+        known.releases.add(of)
         if owner and owner not in known.owners:
-            weakref.finalize(one.owner, self._gone.append, (owner, one.key)).atexit = False
+            try:
+                weakref.finalize(one.owner, self._gone.append, (owner, one.key)).atexit = False
+            except TypeError:  # as of a bytearray: it is kept
+                one, stays, owner = one._replace(kept=one.owner), True, 0
+        known.kept = known.kept if known.kept is not None or not stays else one.kept
         known.owners.add(owner)
 
     def _entries(self, accounts: Iterable[Account], call: int, mu: float) -> dict[Hashable, dict[int, list[float]]]:
@@ -251,27 +274,48 @@ class Ledger:
             out[(one.key, one.span) if known is None else known.number] = {call: [mu] * one.times}
         return out
 
-    def _met(self, accounts: Iterable[Account], *, join: bool = False) -> _People:
-        """People whom any of some accounts of theirs identifies; `join`: from now on all of these are the same."""
+    def _met(self, accounts: Iterable[Account]) -> list[_People]:
+        """People whom any of some accounts identifies, with the most releases first."""
         met = dict[int, _People]()
         for one in accounts:
             for span, known in self._spent.get(one.key, {}).items():
                 if one.span[0] < span[1] and span[0] < one.span[1]:
                     met[id(known.people)] = known.people
-        first, *others = sorted(met.values(), key=lambda people: -len(people.entered)) or [_People()]
-        if others and not join:
-            first, others = _People(), [first, *others]
+        return sorted(met.values(), key=lambda people: -len(people.entered))
+
+    def _join(self, accounts: Iterable[Account]) -> _People:
+        """People of some accounts, from now on the same."""
+        first, *others = self._met(accounts) or [_People()]
         for other in others:
-            for of, entered in other.entered.items():
-                first.enter(of, entered)
-            for known in other.known if join else ():
+            first.add(other)
+            first.known += other.known
+            for known in other.known:
                 known.people = first
-                first.known.append(known)
         return first
+
+    def _joined(self, accounts: Iterable[Account]) -> list[list[Account]]:
+        """Accounts by the people whom they are of once they are entered: groups may turn out to be the same people."""
+        out = list[tuple[set[Hashable], list[Account]]]()
+        for people in _by_group(accounts):
+            tokens: set[Hashable] = {(one.key, one.span) for one in people} | {id(one) for one in self._met(people)}
+            same = [one for one in out if not tokens.isdisjoint(one[0])]
+            out = [one for one in out if tokens.isdisjoint(one[0])]
+            out.append((tokens.union(*(one[0] for one in same)), [*people, *(a for one in same for a in one[1])]))
+        return [people for _, people in out]
 
     def __repr__(self) -> str:
         limit = "no limit" if self.limit is None else f"limit {_words(self.limit)} per person"
         return f"<Ledger: {self._count} release{'' if self._count == 1 else 's'}, {limit}>"
+
+
+def _whole(people: list[_People]) -> _People:
+    """All that was entered for some people together."""
+    if len(people) == 1:
+        return people[0]
+    out = _People()
+    for one in people:
+        out.add(one)
+    return out
 
 
 def _by_group(accounts: Iterable[Account]) -> list[list[Account]]:
@@ -335,7 +379,7 @@ def refuse_fitted(rows: Any, what: str, *, simulated: bool = False) -> None:
             "without noise: give a DataFrame (of rows one by one pd.DataFrame(list(rows))), arrays, an Arrow or polars "
             "table (of a query what it finds, as by collect()) or a file of public rows."
         )
-    if any(0.0 < total < math.inf for total in LEDGER._totals(accounts, seeded=not simulated)):
+    if any(0.0 < mu < math.inf for costs in LEDGER._costs(accounts, seeded=not simulated) for mu in costs):
         raise NotPrivateError(
             f"these rows were fitted privately in this process, or share memory with rows that were, and {what} would "
             f"tell of them without noise; {_OTHERS}."

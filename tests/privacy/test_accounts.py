@@ -331,6 +331,102 @@ def test_columns_that_were_in_one_table_are_the_same_people_from_then_on(kind):
     assert limited.spend(frame_of({name: values.copy() for name, values in held.items()}), 1.0).number == 1
 
 
+def _a_batch_of_people_who_were_asked_before(ledger, one, other):
+    ledger.spend(other, 1.0)
+    ledger.spend(named(one, "a survey"), 1.0, stream="one")
+    return lambda: ledger.spend(named(other, "a survey"), 1.0, stream="one")
+
+
+def _a_batch_that_has_columns_of_others_who_were(ledger, one, other):
+    x, y = other["x"].to_numpy(), one["x"].to_numpy()
+    ledger.spend(x, 1.0)
+    ledger.spend(y[:300], 1.0, stream="one")
+    return lambda: ledger.spend((y[300:], x[300:]), 1.0, stream="one")
+
+
+def _a_batch_with_somebody_twice(ledger, one, other):
+    ledger.spend(named(one, "a survey"), 1.0, stream="one")
+    return lambda: ledger.spend(named([other, other], "a survey"), 1.0, stream="one")
+
+
+def _rows_twice_in_a_later_batch(ledger, one, other):
+    data = pl.DataFrame(columns())
+    ledger.spend(data[:10], 1.0, stream="one")
+    return lambda: ledger.spend(pl.concat([data[10:20]] * 2, rechunk=False), 1.0, stream="one")
+
+
+def _tables_that_get_one_name(ledger, one, other):
+    ledger.spend(one, 0.8)
+    ledger.spend(other, 0.8)
+    return lambda: ledger.spend(named([one, other], "a survey"), 0.8)
+
+
+def _tables_of_a_list_that_share_a_column(ledger, one, other):
+    x, y, z = (np.ones(N) for _ in range(3))
+    ledger.spend(x, 0.8)
+    ledger.spend(y, 0.8)
+    return lambda: ledger.spend([{"x": x, "z": z[:300]}, {"z": z[300:], "y": y}], 0.8)
+
+
+def _a_mapping_of_columns_of_arrow(ledger, one, other):
+    data = pa.table(columns())
+    ledger.spend({name: data[name] for name in ("x", "y1")}, 1.0)
+    gc.collect()
+    return lambda: ledger.spend({name: data[name] for name in ("x", "y1")}, 1.0)
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        _a_batch_of_people_who_were_asked_before,
+        _a_batch_that_has_columns_of_others_who_were,
+        _a_batch_with_somebody_twice,
+        _rows_twice_in_a_later_batch,
+        _tables_that_get_one_name,
+        _tables_of_a_list_that_share_a_column,
+        _a_mapping_of_columns_of_arrow,
+    ],
+)
+def test_a_limit_holds_for_people_whom_a_release_makes_the_same(again):
+    ledger = Ledger(limit=1.2)
+    spend = again(ledger, frame(), frame())
+    before = repr(ledger)
+    with pytest.raises(BudgetError, match=r"release [23] from these data would cost 1\.(415|386)-GDP"):
+        spend()
+    assert repr(ledger) == before
+    ledger.limit = None
+    assert spend().total_mu > 1.2
+
+
+def test_a_mapping_that_is_no_dict_is_not_counted_nor_public():
+    data, ledger = UserDict(columns()), Ledger()
+    assert ledger.spend(data, 1.0).number == 0
+    with pytest.raises(BudgetError, match="no source to count by"):
+        Ledger(limit=2.0).spend(data, 1.0)
+    held = {"x": np.linspace(-1, 1, N), "y1": np.linspace(-1, 1, N)}
+    res = fit("y1 ~ x", held)
+    for other in (held, UserDict(held)):
+        with pytest.raises(NotPrivateError):
+            res.get_prediction(other)
+
+
+def test_rows_beside_others_without_noise_are_not_public():
+    data = frame()
+    pr.PrivateOnlineRegression.from_formula("y1 ~ x", data[:300], **{**PUBLIC, "mu": None}).fit(progress=False)
+    res = fit("y1 ~ x", data)
+    with pytest.raises(NotPrivateError, match="fitted privately"):
+        res.get_prediction(data[300:])
+
+
+@pytest.mark.parametrize("mu", [math.nan, -1.0])
+def test_a_cost_that_is_no_number_is_refused(mu):
+    ledger = Ledger()
+    with pytest.raises(BudgetError, match="a positive number"):
+        ledger.spend(np.ones(9), mu)
+    assert ledger.spend(bytearray(80), 1.0, seeded=True).number == 1
+    assert ledger.spend({"x": bytearray(80)}, 1.0).number == 1
+
+
 def test_tables_that_were_in_one_list_are_other_people_still():
     one, other, ledger = frame(), frame(), Ledger()
     for data in (one, other, [one, other], one):

@@ -1,5 +1,6 @@
 """Public plan of a single chain in the compiled loop's terms and in a fit's, and the state that its collector keeps."""
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -71,8 +72,10 @@ class Steps(NamedTuple):
         return self.gamma * np.power(k + self.delay, -self.alpha)
 
     def total(self, updates: int) -> float:
-        """Σγ over the first `updates` updates, by the integral that bounds it from below; α < 1."""
+        """Σγ over the first `updates` updates, by the integral that bounds it from below."""
         a = 1.0 - self.alpha
+        if a == 0.0:  # in experiments alone
+            return self.gamma * math.log((updates + 1 + self.delay) / (1 + self.delay))
         return self.gamma / a * float((updates + 1 + self.delay) ** a - (1 + self.delay) ** a)
 
 
