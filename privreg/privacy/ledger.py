@@ -165,7 +165,7 @@ class Ledger:
         dearer = list[tuple[list[float], list[float]]]()  # Costs before this release, and with it
         for people in self._joined(known):
             here, met = [one for one in people if any(one is other for other in new)], self._met(people)
-            whole, calls = _whole(met), _whole(met).entered.get(of, {})
+            calls = (whole := _whole(met)).entered.get(of, {})
             for account, entry in self._entries(here, 0, mu).items():
                 if account in calls:  # the same rows again
                     before = whole.all({of}) + list(chain.from_iterable(calls[account].values()))
