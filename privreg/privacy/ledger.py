@@ -83,6 +83,7 @@ class _Known:
     people: _People
     owners: set[int]  # Numbers of the objects that it goes with; 0 if it stays
     releases: set[int]  # Numbers of releases that were entered in it
+    bare: list[tuple[int, int]]  # Parts of the buffer of which one had no noise
     kept: Any = None  # Memory that others may share unseen
 
 
@@ -140,6 +141,19 @@ class Ledger:
             self._tidy()
             besides = () if seeded else self._seeded
             return [_whole(self._met(people)).all(besides) for people in _by_group(accounts.now())]
+
+    def refuses(self, accounts: Accounts, *, simulated: bool = False) -> bool:
+        """True if rows of some accounts can't be public, as people in them were fitted with noise.
+
+        Nothing is private any more of rows that were fitted without.
+        `simulated` leaves out releases whose noise follows from a seed.
+        """
+        for people, costs in zip(_by_group(accounts.now()), self._costs(accounts, seeded=not simulated), strict=True):
+            spans = ((one, known) for one in people for known in self._spent.get(one.key, {}).values())
+            bare = any(b[0] <= one.part[0] < one.part[1] <= b[1] for one, known in spans for b in known.bare)
+            if not bare and any(0.0 < mu < math.inf for mu in costs):
+                return True
+        return False
 
     def check(self, source: Any, mu: float) -> None:
         """Refuse a release of `mu` per person from `source` that would exceed the limit; enter nothing.
@@ -229,7 +243,7 @@ class Ledger:
             for here in _by_group(new):
                 met = self._join([one for one in known if one.group == here[0].group])
                 for one in here:
-                    self._know(one, met, of, stays=one.owner is None or (one.kept is not None and not seeded))
+                    self._know(one, met, of, mu, stays=one.owner is None or (one.kept is not None and not seeded))
                 met.enter(of, self._entries(here, self._count, mu))
             most = max(self._costs(accounts), key=compose) or [mu]  # there may be no rows
             called = dict.fromkeys(repr(account.key[1]) for account in known if account.key[0] == "dataset")
@@ -250,14 +264,15 @@ class Ledger:
             if not self._spent.get(key, True):
                 del self._spent[key]
 
-    def _know(self, one: Account, people: _People, of: int, *, stays: bool) -> None:
-        """Note an account of people for a release, as long as its owner lives, or for ever."""
+    def _know(self, one: Account, people: _People, of: int, mu: float, *, stays: bool) -> None:
+        """Note an account of people for a release of `mu`, as long as its owner lives, or for ever."""
         held = self._spent.setdefault(one.key, {})
         if one.span not in held:
             self._accounts += 1
-            people.known.append(held.setdefault(one.span, _Known(self._accounts, people, set(), set())))
+            people.known.append(held.setdefault(one.span, _Known(self._accounts, people, set(), set(), [])))
         known, owner = held[one.span], 0 if stays else id(one.owner)
         known.releases.add(of)
+        known.bare += [one.part] * (mu == math.inf and one.part not in known.bare)
         if owner and owner not in known.owners:
             try:
                 weakref.finalize(one.owner, self._gone.append, (owner, one.key)).atexit = False
@@ -379,7 +394,7 @@ def refuse_fitted(rows: Any, what: str, *, simulated: bool = False) -> None:
             "without noise: give a DataFrame (of rows one by one pd.DataFrame(list(rows))), arrays, an Arrow or polars "
             "table (of a query what it finds, as by collect()) or a file of public rows."
         )
-    if any(0.0 < mu < math.inf for costs in LEDGER._costs(accounts, seeded=not simulated) for mu in costs):
+    if LEDGER.refuses(accounts, simulated=simulated):
         raise NotPrivateError(
             f"these rows were fitted privately in this process, or share memory with rows that were, and {what} would "
             f"tell of them without noise; {_OTHERS}."

@@ -412,10 +412,13 @@ def test_a_mapping_that_is_no_dict_is_not_counted_nor_public():
 
 def test_rows_beside_others_without_noise_are_not_public():
     data = frame()
-    pr.PrivateOnlineRegression.from_formula("y1 ~ x", data[:300], **{**PUBLIC, "mu": None}).fit(progress=False)
+    bare = pr.PrivateOnlineRegression.from_formula("y1 ~ x", data[:300], **{**PUBLIC, "mu": None}).fit(progress=False)
     res = fit("y1 ~ x", data)
-    with pytest.raises(NotPrivateError, match="fitted privately"):
-        res.get_prediction(data[300:])
+    for rows in (data[300:], data[200:400], data):
+        with pytest.raises(NotPrivateError, match="fitted privately"):
+            res.get_prediction(rows)
+    for one in (bare, res):  # of these nothing is private any more
+        assert len(one.get_prediction(data[:300]).summary_frame()) == len(data[10:310])
 
 
 @pytest.mark.parametrize("mu", [math.nan, -1.0])
