@@ -133,26 +133,27 @@ class Ledger:
 
     def spent(self, source: Any) -> float:
         """Return the μ per person of all releases from `source` so far, 0 if there were none."""
-        return max(map(compose, self._costs(accounts_of(source))), default=0.0)
+        return max(map(compose, self._costs(accounts_of(source).now())), default=0.0)
 
-    def _costs(self, accounts: Accounts, *, seeded: bool = True) -> list[list[float]]:
+    def _costs(self, accounts: list[Account], *, seeded: bool = True) -> list[list[float]]:
         """Costs μ of releases by the people of some accounts; with `seeded` also those whose noise follows a seed."""
         with self._lock:
             self._tidy()
             besides = () if seeded else self._seeded
-            return [_whole(self._met(people)).all(besides) for people in _by_group(accounts.now())]
+            return [_whole(self._met(people)).all(besides) for people in _by_group(accounts)]
 
-    def refuses(self, accounts: Accounts, *, simulated: bool = False) -> bool:
+    def _private(self, accounts: list[Account], *, simulated: bool = False) -> bool:
         """True if rows of some accounts can't be public, as people in them were fitted with noise.
 
         Nothing is private any more of rows that were fitted without.
         `simulated` leaves out releases whose noise follows from a seed.
         """
-        for people, costs in zip(_by_group(accounts.now()), self._costs(accounts, seeded=not simulated), strict=True):
-            spans = ((one, known) for one in people for known in self._spent.get(one.key, {}).values())
-            bare = any(b[0] <= one.part[0] < one.part[1] <= b[1] for one, known in spans for b in known.bare)
-            if not bare and any(0.0 < mu < math.inf for mu in costs):
-                return True
+        with self._lock:
+            for people, costs in zip(_by_group(accounts), self._costs(accounts, seeded=not simulated), strict=True):
+                spans = ((one, known) for one in people for known in self._spent.get(one.key, {}).values())
+                bare = any(b[0] <= one.part[0] < one.part[1] <= b[1] for one, known in spans for b in known.bare)
+                if not bare and any(0.0 < mu < math.inf for mu in costs):
+                    return True
         return False
 
     def check(self, source: Any, mu: float) -> None:
@@ -245,7 +246,7 @@ class Ledger:
                 for one in here:
                     self._know(one, met, of, mu, stays=one.owner is None or (one.kept is not None and not seeded))
                 met.enter(of, self._entries(here, self._count, mu))
-            most = max(self._costs(accounts), key=compose) or [mu]  # there may be no rows
+            most = max(self._costs(known), key=compose) or [mu]  # there may be no rows
             called = dict.fromkeys(repr(account.key[1]) for account in known if account.key[0] == "dataset")
             unknown = accounts.lost and not called and len(most) == 1  # but for the object itself
             return Release(0 if unknown else len(most), compose(most), " and ".join(called))
@@ -394,7 +395,7 @@ def refuse_fitted(rows: Any, what: str, *, simulated: bool = False) -> None:
             "without noise: give a DataFrame (of rows one by one pd.DataFrame(list(rows))), arrays, an Arrow or polars "
             "table (of a query what it finds, as by collect()) or a file of public rows."
         )
-    if LEDGER.refuses(accounts, simulated=simulated):
+    if LEDGER._private(accounts.now(), simulated=simulated):
         raise NotPrivateError(
             f"these rows were fitted privately in this process, or share memory with rows that were, and {what} would "
             f"tell of them without noise; {_OTHERS}."

@@ -326,8 +326,6 @@ def test_columns_that_were_in_one_table_are_the_same_people_from_then_on(kind):
     assert ledger.spend(data, 1.0).number == 3
     assert ledger.spend(of("n"), 1.0).total_mu == 2.0
     assert ledger.spent(of("y1")) == 2.0
-    if kind != "mapping":
-        assert ledger.spent(frame_of(held)) in {0.0, 2.0}  # a copy, or other columns of the same memory
     assert limited.spend(frame_of({name: values.copy() for name, values in held.items()}), 1.0).number == 1
 
 
@@ -418,7 +416,7 @@ def test_rows_beside_others_without_noise_are_not_public():
         with pytest.raises(NotPrivateError, match="fitted privately"):
             res.get_prediction(rows)
     for one in (bare, res):  # of these nothing is private any more
-        assert len(one.get_prediction(data[:300]).summary_frame()) == len(data[10:310])
+        assert len(one.get_prediction(data[:300]).summary_frame()) == 300
 
 
 @pytest.mark.parametrize("mu", [math.nan, -1.0])
