@@ -287,13 +287,14 @@ def _simulated(pivot: Normal | StudentT | RandomScaling, p: int, matrix: bytes, 
     z = rng.standard_normal(s.shape) @ root
     u, i = 1.0 - rng.random(len(s)), np.arange(len(s))
     j = (i + np.repeat(np.arange(_USES), draws)) % p  # other ratios of the same draw
-    z_j, s_j, r_j = z[i, j], s[i, j], correlation[j]
+    s_j, r_j = s[i, j], correlation[j]
+    slope, fixed = np.ascontiguousarray((r_j / s).T), np.ascontiguousarray(((z - r_j * z[i, j][:, None]) / s).T)
 
     def excess(c: float) -> float:
         tail = ndtr(-c * s_j)
-        beyond = -ndtri(u * tail)  # given that ratio j is beyond c
-        given = z + r_j * (beyond - z_j)[:, None]
-        count = np.maximum((np.abs(given) > c * s).sum(axis=1), 1)
+        ratios = slope * -ndtri(u * tail)  # given that ratio j is beyond c
+        ratios += fixed
+        count = np.maximum(np.count_nonzero(np.abs(ratios, out=ratios) > c, axis=0), 1)
         return p * float(pivot.two_sided(np.array([c]))[0]) * float(np.sum(tail / count) / np.sum(tail)) - alpha
 
     low, high = pivot.critical(alpha), pivot.critical(alpha / p)
