@@ -8,8 +8,7 @@ import numpy as np
 
 import privreg as pr
 from privreg.base import archive
-from privreg.families.scores import Score
-from privreg.families.weights import SCORE_WEIGHTS
+from privreg.families.scores import SCORE_WEIGHTS, Score
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism
 from privreg.protocol import codes

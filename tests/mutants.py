@@ -685,22 +685,22 @@ MUTANTS = (
     Mutant(
         "reports randomised in too small a ball",
         DEVICES,
-        "before - centre, plan.radius(role), noise)",
-        "before - centre, 0.8 * plan.radius(role), noise)",
+        "before - centre, radius, noise)",
+        "before - centre, 0.8 * radius, noise)",
         ALONE,
     ),
     Mutant(
         "measures with a fifth less noise",
         DEVICES,
-        'plan.radius("measures") / root_of(times)',
-        '0.8 * plan.radius("measures") / root_of(times)',
+        'plan.radius(role) / (root_of(weight) if role == "measures"',
+        'plan.radius(role) * (0.8 if role == "measures" else 1.0) / (root_of(weight) if role == "measures"',
         MEASURES,
     ),
     Mutant(
         "measures that do not know personal budgets",
         DEVICES,
-        'plan.radius("measures") / root_of(times)',
-        'plan.radius("measures")',
+        'root_of(weight) if role == "measures" and',
+        '1.0 if role == "measures" and',
         MEASURES,
     ),
     Mutant(

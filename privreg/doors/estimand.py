@@ -22,7 +22,7 @@ from privreg.data.sources.open import public_batches
 from privreg.errors import InferenceError, OptionError, warn
 from privreg.families import scores
 from privreg.families.logistic import class_shares, farthest
-from privreg.families.weights import SCORE_WEIGHTS, omega
+from privreg.families.scores import SCORE_WEIGHTS, omega
 from privreg.formula.spec import units_of
 from privreg.formula.units import Units
 from privreg.options.running import one_thread

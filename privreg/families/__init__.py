@@ -3,8 +3,8 @@
 A family is one module, with its score, what engines, measures and plans ask of it, and the function that users call:
 `residuals` of Huber, expectiles and quantiles, `squared`, `logistic` of two and more classes, `cloglog`, `ordered`,
 `poisson`, `negative_binomial`, `tobit`, `hinge`, `hazards` of times until an event, and `users` of scores of one's own.
-`scores` has the class that they fill in, the table of codes and the class of a family with its options, `family`
-families by name, `measures` measures of fit, `weights` weights of rows. To add one: docs/extending/add_family.md.
+`scores` has the class that they fill in, the table of codes, the class of a family with its options and weights of
+rows, `family` families by name, `measures` measures of fit. To add one: docs/extending/add_family.md.
 """
 
 from privreg.families.cloglog import Cloglog

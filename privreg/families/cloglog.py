@@ -14,13 +14,11 @@ from privreg.protocol.plans import Shape
 
 LARGEST: Final = 32.0
 """Hazard up to which the likelihood's score rises: one so large has no event with the chance e^−32."""
-
 STEEPEST: Final = math.exp(-1.0)  # Largest slope of π, at η = 0
 BEND: Final = 0.25
 """Change of η over which the slope of π changes by as much as it is, along the direction of normal rows in which it
 changes most: 0.255 where nine in ten have an event and predictors have an sd of 0.8, 0.7 where one in twelve has. See
 "Scores that bend" in docs/sums.md."""
-
 SMALL: Final = 1e-3  # Hazard below which the likelihood's slope is half of it, up to a part of 3e-4
 
 

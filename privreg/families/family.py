@@ -16,7 +16,6 @@ __all__ = [
 
 FAMILIES: Final[dict[str, Callable[..., Family]]] = {}
 """Functions that make families, by the name that users may write instead; `privreg.families` fills it."""
-
 NEEDED: Final = {
     "poisson": "Poisson(y_max=...), with the largest count anybody may have",
     "negative_binomial": "NegativeBinomial(y_max=...), with the largest count anybody may have",

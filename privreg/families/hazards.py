@@ -13,17 +13,12 @@ from privreg.protocol.plans import Shape
 INTERVAL: Final = "interval"  # Factor of the public intervals
 ENDED: Final = "Surv"  # Column that says whether an interval ended with an event
 AT_RISK: Final = "time at risk"  # Column of exposures, which no formula can name
-
 BEYOND: Final = 12.0
 """Cumulative hazard beyond log n up to which n people are followed where there is no noise: anybody has no event until
 then in one of e^12 data sets."""
-
 LARGEST: Final = 32.0  # Cumulative hazards that are tried
-
 LEAST: Final = 0.05  # Cumulative hazard up to which people are followed at least
-
 USUAL: Final = 0.3  # Share of people with an event, before any is seen
-
 VARIED: Final = np.linspace(-2.5, 2.5, 41)
 """Log hazards of people of the reference model, in their sd of 1, by which A is chosen: Equation (55)."""
 

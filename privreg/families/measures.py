@@ -17,7 +17,6 @@ from privreg.families.scores import Gauge, scoring_of
 
 NORMAL_95: Final = 1.959963984540054
 STEP: Final = 1e-6  # Step of a mean by which measures have slopes
-
 _SHARES: Final = ("accuracy", "share below", "share censored", "share predicted censored")
 _POSITIVE: Final = ("residual sd", "mean deviance", "mean response", "mean prediction", "hinge loss", "log-loss")
 LEAST: Final = dict.fromkeys((*_SHARES, *_POSITIVE, "alpha", "sigma"), 0.0)

@@ -17,7 +17,6 @@ from privreg.protocol.plans import Shape
 FLAT: Final = 0.1
 """Part of the largest count below which all counts weigh alike, so that scores are 1/(1 + α y_max/10) of a Poisson's,
 as their bound is: with weights 1/(1 + α m) to the end noise would be 1 + α m times that of a Poisson's."""
-
 FARTHER: Final = 3.0
 """Points v₂ = 3m/(3 + m) and v₁ = v₂/3 of the generating function: of means 0.3 to 40 and dispersions 0.1 to 3 the
 dispersion's variance is 1.1 to 1.4 times the likelihood's (`tests.families.test_negative_binomial`)."""

@@ -14,9 +14,7 @@ from privreg.protocol.plans import Shape
 
 NEAREST: Final = 1.0 / 1024.0
 """Distance of two cut points at least, in the likelihood: a level between them has a share of 1/4096 then."""
-
 PRECISE: Final = 0.1  # Standard error, a sd of a covariate, for which the people of local reports are said
-
 MODEL: Final = 0.8
 """Mean slope and squared score relative to those without covariates, as 0.2 of logits is to 1/4."""
 

@@ -17,9 +17,7 @@ from privreg.protocol.counts import FARTHEST, LARGE
 from privreg.protocol.plans import Shape
 
 MOST_Y: Final = 1e9
-
 SMALL: Final = 1e-6  # Variance of counts beyond their mean, over it, which is none
-
 LEAST_PEARSON: Final = 0.5
 MOST_PEARSON: Final = 10.0
 """Range of the threshold of counts' residuals: below, scores hardly show more than the sign of a residual; at 10 nearly

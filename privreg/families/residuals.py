@@ -29,7 +29,6 @@ from privreg.protocol.plans import Shape
 
 QUANTILE_RATIO: Final = 0.5
 """Half-width, in residual sd, of the window about the quantile line by which the density there is learned."""
-
 LARGEST_C: Final = 100.0
 """Above it c is surely a residual scale in the wrong place; at 100 the loss is least squares for all purposes."""
 

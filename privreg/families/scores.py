@@ -15,6 +15,7 @@ from scipy.special import ndtr
 
 from privreg.base.arrays import Array
 from privreg.errors import OptionError
+from privreg.protocol.codes import LEVER2, TINY
 from privreg.protocol.plans import Shape
 
 Function = Callable[[float, float], float] | None
@@ -221,11 +222,6 @@ class ScoreRules:
     centre: float = 0.0  # The estimand for normal residuals, in their sd above the mean
 
     @property
-    def from_predictor(self) -> bool:
-        """True if curvature follows from the linear predictor."""
-        return self.varying and not self.track
-
-    @property
     def scoring(self) -> "Scoring":
         """The score."""
         return scoring_of(self.shape.family)
@@ -295,9 +291,7 @@ class Scoring:
     tracked: ClassVar[bool] = False  # c, the half-width of a window for it, or an extra parameter is learned
     bounded: ClassVar[bool] = False  # The slope changes over c of a residual
     curved: ClassVar[bool] = False  # One predictor bends it: a step by its slope leaves half its square, in thresholds
-    bent_by_offsets: ClassVar[bool] = (
-        False  # Bent by a state's offsets though curvature does not vary with the coefficients
-    )
+    bent_by_offsets: ClassVar[bool] = False  # Bent by a state's offsets, though curvature does not vary
     jumps: ClassVar[bool] = False  # It may jump
     separable: ClassVar[bool] = False  # Its loss may fall for ever along a line
     pearson: ClassVar[bool] = False  # c clips Pearson residuals of counts
@@ -631,3 +625,47 @@ def window(rules: ScoreRules, cuts: Any, below: Any, density: Any, s: Any) -> tu
     """P(abs r ≤ c) and its derivatives by the mean and by log s, of −c and c in standard units, Φ and φ there."""
     low, high = (f * (v - rules.centre) for f, v in zip(density, cuts, strict=True))
     return below[1] - below[0], (density[0] - density[1]) / s, low - high
+
+
+# --- weights ω(x), by which a covariate vector of any length gives a score of bounded length ---------------------
+
+
+@dataclass(frozen=True)
+class ScoreWeights:
+    """A form of weight."""
+
+    name: str
+    code: int  # Kernel code
+    reach: float  # sup ‖x‖ω(x) over all x
+    reach2: float  # sup ‖x‖²ω(x), which bounds a curvature report; inf if only bounded covariates bound it
+    formula: str  # In words, for the privacy block
+
+
+SCORE_WEIGHTS: Final = {
+    "unit": ScoreWeights("unit", 2, 1.0 + 1e-12, math.inf, "1/‖x‖"),
+    "published": ScoreWeights("published", 1, math.sqrt(2.0), 2.0, "min(1, 2/‖x‖²)"),
+    "published_slopes": ScoreWeights(
+        "published_slopes", 3, math.sqrt(3.0), 3.0, "min(1, 2/‖slopes‖²), intercept left out"
+    ),
+    "leverage": ScoreWeights(
+        "leverage", 4, math.inf, math.inf, "min(1, 8 √p/‖x‖), x = covariates uncorrelated, variance 1, which are public"
+    ),
+}
+"""Published: Mallows weights of XSJKH (arXiv 2505.08227), section 5. With the intercept left out of the
+norm ‖x‖²ω ≤ (1 + 2)·1, so the reach is √3. Unit weights have the largest curvature per unit of bound;
+their reach is a hair above 1 to cover rounding, so that the safety clip is a branch hardly ever taken.
+Leverage: where covariates are public nothing of privacy depends on the weights, so ordinary rows, and those of rare
+levels, have the weight 1; ‖x‖ω is bounded by 8 √p for any number p of them."""
+
+
+def omega(weights: ScoreWeights, x: Array) -> Array:
+    """ω of every row in internal units, shape (n, p): the NumPy twin of the kernel's, shape (n,)."""
+    norm2 = np.einsum("ij,ij->i", x, x)
+    if weights.name == "unit":
+        return np.asarray(np.divide(1.0, np.sqrt(norm2), out=np.zeros_like(norm2), where=norm2 > TINY))
+    if weights.name == "leverage":
+        most = LEVER2 * x.shape[1]
+        return np.asarray(np.sqrt(np.divide(most, norm2, out=np.ones_like(norm2), where=norm2 > most)))
+    if weights.name == "published_slopes":
+        norm2 = norm2 - x[:, 0] ** 2
+    return np.asarray(np.minimum(1.0, np.divide(2.0, norm2, out=np.ones_like(norm2), where=norm2 > 0)))

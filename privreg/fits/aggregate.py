@@ -16,7 +16,7 @@ from privreg.collector.aggregate.classes import against_first
 from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.lengths import AGAIN, means, share
 from privreg.collector.aggregate.lengths import far as far_columns
-from privreg.collector.aggregate.plan import MOST_MU, Noise, Plan, Progress, State, completed, rules_of
+from privreg.collector.aggregate.plan import MOST_MU, Plan, Progress, State, completed, rules_of
 from privreg.collector.aggregate.report import sd, steps
 from privreg.collector.aggregate.rounds import begin
 from privreg.collector.covariates import whitening
@@ -41,21 +41,15 @@ from privreg.results.statement import Unusable
 from privreg.tables.diagnostics import ROUNDED, Diagnostic, note
 
 BLURRED: Final = 0.25  # Part of a variance by noise in the curvature from which on a coefficient is marked
-
 FINITE: Final = 3.0
 """Sds by which it shows that no records are predicted perfectly: one fit in a thousand misses that they are."""
-
 CLEAR: Final = 0.5
 """Sd of the logarithm of an extra parameter up to which it has a standard error: twice it is the parameter then."""
-
 MISSED: Final = 1.5
 """Standard errors by which rows that are weighted down may move a coefficient that isn't marked, if theirs score as far
 as scores vary: its share of standard errors, 0.4, holds the move in most data sets (`benchmarks.sums --marks`)."""
-
 SCORED: Final = frozenset({"approach", "closing", "main"})  # Roles of rounds that report scores
-
 NAMED: Final = 6  # Silos that are listed by name
-
 EARLY: Final = {
     "clamping": "whether bounds clamp them",
     "location": "means",
@@ -66,7 +60,6 @@ EARLY: Final = {
     "lengths": "long rows",
 }
 """Subjects of the rounds before the main one, in words."""
-
 SHOWN: Final = {"approach": "pilot", "closing": "pilot"}  # Roles by the names that local fits have for them
 
 
@@ -175,8 +168,10 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
     main = [s for s in progress.seen if s.state.role == "main"]
     found: Estimated | None = held.found if main else None
     if found is None:
+        times = {"moments": 2, "approach": PILOTS}  # Rounds of a role, at most
+        early = sum(max(n, 1) * times.get(role, 1) for role, n in plan.sizes.items())
         raise InferenceError(
-            f"early rounds of up to {min(plan.early, plan.rows):,} records give a start, and {held.people:,} "
+            f"early rounds of up to {min(early, plan.rows):,} records give a start, and {held.people:,} "
             f"of {plan.rows:,} have reported; estimates begin after them."
         )
     refuse_overflow(found.theta)
@@ -296,6 +291,12 @@ def _words(
         if progress.lost is not None and progress.lost[0]:
             weighing += f"; {100.0 * progress.lost[0]:.2g}% of the records weigh less than 1: estimates may differ "
             weighing += f"from those of equal weights by some {progress.lost[1]:.2g} of their standard errors"
+    each = ", ".join(f"{name} {n:,}" for name, n in zip(spec.silos, plan.noise.silos, strict=True))
+    if silos > NAMED:
+        each = f"{silos}, of {min(plan.noise.silos):,} to {max(plan.noise.silos):,} records"
+    low, high = plan.noise.weights.min(initial=1.0), plan.noise.weights.max(initial=0.0)
+    if high - low >= 0.005:
+        each += f"; a record counts {low:.2f} to {high:.2f} times, more in larger silos, whose noise is less"
     return {
         "family": family,
         "target": target if plan.like is None else f"{target}; the target is fixed, that of the fit in like=",
@@ -303,7 +304,7 @@ def _words(
         "spending": spending,
         "weighing": weighing,
         "bound": f"1 for a whole report; of scores weights {weighing}",
-        "silos": silo_words(plan.noise, spec.silos) if spec.silos else "",
+        "silos": each,
         "cost": f"for {plan.measured / plan.rows:.3g} of mu²" if again else "instead of a score",
     }
 
@@ -333,17 +334,6 @@ def _extra(plan: Plan, progress: Progress, found: Estimated, unit: float, *, sur
     elif not sure:
         words += "; unreliable, as noise and sampling hide it"
     return (Measure(name, at, at * sd if sure else math.nan, words),)
-
-
-def silo_words(noise: Noise, names: tuple[str, ...]) -> str:
-    """Silos with their records, and by how much these weigh; of many the smallest and the largest."""
-    each = ", ".join(f"{name} {n:,}" for name, n in zip(names, noise.silos, strict=True))
-    if len(names) > NAMED:
-        each = f"{len(names)}, of {min(noise.silos):,} to {max(noise.silos):,} records"
-    low, high = float(noise.weights.min()), float(noise.weights.max())
-    if high - low < 0.005:
-        return each
-    return f"{each}; a record counts {low:.2f} to {high:.2f} times, more in larger silos, whose noise is less"
 
 
 def _findings(held: Held, spec: ModelSpec, found: Estimated, order: NDArray[np.intp], ratios: Array) -> Findings:
@@ -414,11 +404,8 @@ def doubts(
         if plan.d > 1 and spec is not None:
             seen = found.blurred(found.back).reshape(-1, plan.d).max(axis=0)[1:]  # of columns inside
             least = f", least of all along {_seldom(plan, progress, spec, order, 1 + int(seen.argmax()))}"
-        out.append(
-            note(
-                "curvature.sums", those(blurred), ways=held, least=least, records=plan.rows, mu=plan.mu, d=plan.d
-            )
-        )  # fmt: skip
+        said = {"ways": held, "least": least, "records": plan.rows, "mu": plan.mu, "d": plan.d}
+        out.append(note("curvature.sums", those(blurred), **said))
     again, far = plan.noise.again, found.moves
     left = 0.5 * far**2 * (progress.last and not progress.near) if again else np.where(far > 1.0, far, 0.0)
     if (left.any() or found.step.any() or not again) and (moved := found.displaced(loads, left) > BIAS).any():
@@ -492,37 +479,33 @@ def _equation(plan: Plan, found: Estimated, order: NDArray[np.intp], spec: Model
 
 
 def _mechanics(held: Held) -> tuple[dict[str, Any], ...]:
-    """Inputs for an audit of each role's sums: reports of rows that are far from each other, and the noise."""
+    """Inputs for an audit of each role's sums: their noise, and reports, in whole numbers, far from each other.
+
+    These are of made-up rows as far out as declarations allow, and of an unusable one.
+    """
     plan, out, had = held.plan, list[dict[str, Any]](), set[tuple[str, Any]]()
-    for p in held.chain.history[:-1]:
-        of_role = steps(plan, p.state)
-        one = (
-            p.state.role,
-            p.state.theta.tobytes() if plan.noise.again else of_role,
-        )  # clusters' groups answer one state
-        if one not in had:
-            had.add(one)
-            name = f"sum, {p.state.role}" + f" ({len(out) + 1})" * plan.noise.again
-            out.append(reports.of_sums(name, _far_rows(plan, p.state), of_role.sd, of_role.unit, p.state.mu))
-    return tuple(out)
-
-
-def _far_rows(plan: Plan, state: State) -> dict[str, list[int]]:
-    """Reports, in whole numbers, of made-up rows as far out as declarations allow, and of an unusable one."""
-    if plan.followed:
-        return _far_followed(plan, state)
     ends = [np.where(np.arange(plan.d) == j, plan.highs, plan.lows) for j in range(plan.d)]
     corners = {"lowest x": plan.lows, "highest x": plan.highs} | {f"x{j + 1} high": e for j, e in enumerate(ends) if j}
     limits = {"lowest y": plan.y_low, "highest y": plan.y_high}
     names = [f"{words}, {which}" for words in corners for which in limits]
     x, y = np.repeat(list(corners.values()), len(limits), axis=0), np.tile(list(limits.values()), len(corners))
-    k = plan.persons.cuts if plan.persons else 1  # the same row at each cut point
-    given: tuple[Any, ...] = (y, x, None)
-    if plan.persons is not None:
-        given = y[:, None].repeat(k, 1), x[:, None].repeat(k, 1), None
-    made = report.vectors(plan, state, *given, np.ones((len(y), plan.bounded), dtype=np.bool_))
-    whole = steps(plan, state).whole(made).tolist()
-    return {"unusable": [0] * plan.width(state.role), **dict(zip(names, whole, strict=True))}
+    clamped = np.ones((len(y), plan.bounded), dtype=np.bool_)
+    if plan.persons is not None:  # the same row at each cut point
+        y, x = y[:, None].repeat(plan.persons.cuts, 1), x[:, None].repeat(plan.persons.cuts, 1)
+    for state in (p.state for p in held.chain.history[:-1]):
+        of_role = steps(plan, state)
+        one = state.role, state.theta.tobytes() if plan.noise.again else of_role  # clusters' groups answer one state
+        if one in had:
+            continue
+        had.add(one)
+        if plan.followed:
+            far = _far_followed(plan, state)
+        else:
+            whole = of_role.whole(report.vectors(plan, state, y, x, None, clamped)).tolist()
+            far = {"unusable": [0] * plan.width(state.role), **dict(zip(names, whole, strict=True))}
+        name = f"sum, {state.role}" + f" ({len(out) + 1})" * plan.noise.again
+        out.append(reports.of_sums(name, far, of_role.sd, of_role.unit, state.mu))
+    return tuple(out)
 
 
 def _far_followed(plan: Plan, state: State) -> dict[str, list[int]]:

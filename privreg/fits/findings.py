@@ -32,18 +32,13 @@ LITTLE: Final = 0.25  # Part of the usual curvature below which it is little
 BELIEVED: Final = 0.7
 """Part of the usual curvature that must be believed if reports don't show it: with a valley where most responses lie,
 states hardly move and the reference model alone makes intervals short (design "charges" of `benchmarks.validity`)."""
-
 ENOUGH: Final = 400.0
 """Records in main rounds, times μ²/d²; no study of many designs was made with fewer (`benchmarks.validity`)."""
-
 OF_FEW: Final = 0.25  # Part of a coefficient's variance by levels that few have from which on it is marked
-
 FEW: Final = 6.0
 """Error of the predictor of people with a rare value, in units of c, is to be at most one by this: with fewer of them
 intervals cover less than some 92% (`benchmarks.rare_levels`)."""
-
 SMALLEST_SHARE: Final = 0.035  # Shares below it can't be distinguished by as many rounds of moments as are held
-
 CHANCES: Final = (1e-6, 0.01)
 """Chances of a note that records come in an order that matters, where it doesn't: if it is random, and if not."""
 
@@ -67,7 +62,8 @@ def found_of(
     scatter, fitted = progress.scatter, progress.fitted
     share, error = scatter.usable
     unusable = Unusable.counted(share, error, scatter.asked)
-    lost = [j for j, ok in zip(plan.unscaled, moments.converged(progress.places), strict=True) if not ok]
+    # columns whose search for a scale converged have posterior sds of centre and log scale below 1
+    lost = [j for j, unsure in zip(plan.unscaled, progress.places.unsure.T, strict=True) if not (unsure < 1.0).all()]
     people = sum(float(s.weight.sum()) for s in progress.scored if s.state.role == "main")
     needed = wanted(plan, progress.state.longest, scatter.answering if plan.persons else 1.0)
     clamped = shares_of(plan, progress)
@@ -87,7 +83,7 @@ def found_of(
         unanswered=unusable if held.unusable and unusable.sure and not plan.persons else None,
         asked=sum(n for n, r in zip(progress.held, plan.rounds, strict=False) if r.role == "moments"),
         repeated=plan.nonresponse,
-        ordered=held.ordered,
+        ordered=held.people > held.shuffled,
         measures=plan.gauge is not None,
         measuring=progress.state.role == "measures",
         clamped=clamped,
@@ -112,7 +108,8 @@ def found_of(
         # a response that is even over its range is as wide: not where reports show that most records were used
         spread = plan.rules.ratio * scale > 0.5 * width if math.isfinite(width) else fitted.scale > LIMITS[1]
         nonresponse = held.unusable and not unusable.few and spread
-    strength, imprecise = _predictors(plan, found) if plan.rules.from_predictor else (0.0, 0.0)
+    predicted = plan.rules.varying and not plan.rules.track  # curvature follows from the linear predictor
+    strength, imprecise = _predictors(plan, found) if predicted else (0.0, 0.0)
     heaped = at_limit = False
     pilots = tuple(s for s in progress.scored if s.state.role == "pilot" and s.weight.any())
     if plan.rules.track and plan.rules.scoring.symmetric and pilots and not nonresponse:
@@ -133,7 +130,7 @@ def found_of(
         heaped=heaped,
         nonresponse=nonresponse,
         flat=flat,
-        changing=_changing(plan, progress, found, shuffled=not held.ordered),
+        changing=_changing(plan, progress, found, shuffled=held.people <= held.shuffled),
         harmed=harmed(clamped, slopes, _together(plan, progress, order)) if clamped else (),
         at_limit=at_limit,
         strong=longest if not nonresponse and strength > 0.95 * longest else 0.0,
@@ -284,7 +281,8 @@ def rare_of(plan: Plan, progress: Progress, people: int, to_user: Array) -> Rare
     """
     if progress.shares is None or progress.tied is None:
         return Rare()
-    curved, tied, columns = 0.25 if plan.rules.from_predictor else plan.rules.curvature, progress.tied, plan.columns
+    rules, tied, columns = plan.rules, progress.tied, plan.columns
+    curved = 0.25 if rules.varying and not rules.track else rules.curvature
     effective = plan.effective_mu(progress.state.longest) * progress.scatter.answering
     far = math.sqrt(1.0 + (plan.d - 1) / FARTHEST**2)
     usual = max(FEW * 2.0 * far / (curved * effective * math.sqrt(max(people, 1))), SMALLEST_SHARE)

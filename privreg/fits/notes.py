@@ -20,11 +20,9 @@ from privreg.tables.diagnostics import Diagnostic, doubt, note
 ALPHA: Final = 0.05  # Chance that any column is named though no share is above SMALL
 HARM: Final = 0.5  # Standard errors by which clamping may move a coefficient: a 95% interval then covers 92%
 FILLED: Final = 2.5  # Standard errors by which people must fill less than half of a report for a note
-
 MANY_MORE: Final = 1.25
 """People, relative to those expected, from whom on a note says that pilots were short for them. With fewer, simulations
 showed no loss of precision or coverage to speak of; with four times as many the rmse doubled."""
-
 SOME_MORE: Final = 1.05
 """People, relative to those expected, from whom on a note says so if those beyond report measures of fit and no score,
 so that each of them is lost."""
@@ -40,11 +38,6 @@ class Rare(NamedTuple):
     share: float = math.nan  # Share of the records with the rarest of those levels
     crossed: tuple[int, ...] = ()  # Products of such columns with numbers
     about: tuple[int, ...] = ()  # The constant and main slopes, if they hold at such a value
-
-    @property
-    def any(self) -> bool:
-        """True if there are any."""
-        return bool(self.columns or self.compared)
 
 
 class Shares(NamedTuple):
@@ -146,33 +139,35 @@ class Findings(NamedTuple):
         return self.unanswered is not None and self.unanswered.gone
 
 
-class _Fit(NamedTuple):
-    found: Findings
-    names: Sequence[str]
-    place: Callable[[Iterable[int]], list[int]]  # Positions of the coefficients of columns, at every level
-
-    def called(self, columns: Iterable[int]) -> str:
-        """Names of columns."""
-        return listed(self.names[j] for j in columns)
-
-
 def notes(found: Findings, spec: ModelSpec, order: NDArray[np.intp], blocks: int) -> tuple[Diagnostic, ...]:
     """Return the notes on results of `blocks` linear predictors; `order`, shape (d,), has the columns inside."""
 
-    def place(columns: Iterable[int]) -> list[int]:
+    def place(columns: Iterable[int]) -> list[int]:  # Positions of their coefficients, at every level
         return [b * len(order) + int(order[j]) for b in range(blocks) for j in columns]
 
-    names = [*np.array(spec.design.names)[order].tolist(), spec.design.endog_name]
-    fit, have = _Fit(found, names, place), found.have
-    out = [note("lost", columns=fit.called(found.lost))] if found.lost else []  # where bounds are wrong, others follow
-    out += _of_bounds(fit) if have else []
+    def called(columns: Iterable[int]) -> str:
+        return listed(names[j] for j in columns)
+
+    names, have = [*np.array(spec.design.names)[order].tolist(), spec.design.endog_name], found.have
+    out = [note("lost", columns=called(found.lost))] if found.lost else []  # where bounds are wrong, others follow
+    constant = [0] if found.constant else []
+    if have and found.collinear:
+        beside = listed(f"of {called([j])} beside {called(k)}" for j, k in found.collinear.items())
+        out.append(note("collinear", place([*constant, *found.summed]), beside=beside))
+    if have and found.empty:
+        ends = {(end.name, "upper" if end.upper else "lower"): None for end in found.empty}
+        at = {int(j) for end in found.empty for j in (*end.columns, *(constant if not end.upper else ()))}
+        out.append(note("empty", place(sorted(at)), ends=listed(f"the {end} bound of {name}" for name, end in ends)))
+    if have and found.wide:  # the constant stands for where these columns are 0, which is as little known
+        js, spans = zip(*found.wide, strict=True)
+        out.append(note("wide", place([*constant, *js]), columns=called(js), span=min(spans)))
     out += [note("flat")] if have and found.flat else []
     out += _of_clamping(found)
     out += [note("nonresponse.most")] if found.nonresponse else []
-    out += _of_levels(fit) if have else []
+    out += _of_levels(found, place, called) if have else []
     bare = [j for j in found.bare if j not in place(found.summed)]  # of these is said why
     if have and bare and not found.gone:
-        columns = fit.called(j for j in range(len(found.shares)) if set(place([j])) & set(bare))
+        columns = called(j for j in range(len(found.shares)) if set(place([j])) & set(bare))
         out.append(note("curvature.line", bare, columns=columns))
     out += [note("changing")] if have and found.changing else []
     out += [note("heaped")] if found.heaped else []
@@ -209,49 +204,32 @@ def notes(found: Findings, spec: ModelSpec, order: NDArray[np.intp], blocks: int
     return tuple(out)
 
 
-def _of_levels(fit: _Fit) -> list[Diagnostic]:
-    found, out = fit.found, list[Diagnostic]()
-    rare = found.rare
+def _of_levels(
+    found: Findings, place: Callable[[Iterable[int]], list[int]], called: Callable[[Iterable[int]], str]
+) -> list[Diagnostic]:
+    rare, out = found.rare, list[Diagnostic]()
     together = [j for j in rare.columns if found.tied[j]]
     own = [j for j in rare.columns if not found.tied[j]]
     if together:
-        at = fit.place([*together, *(rare.crossed if not own else ())])
-        out.append(note("confounded", at, columns=fit.called(together)))
+        at = place([*together, *(rare.crossed if not own else ())])
+        out.append(note("confounded", at, columns=called(together)))
     # the first records, of which shares are learned, are not like the others, and a note says so
     if found.gone or not (own or rare.compared) or (found.ordered and found.changing):
         return out
     few = list[str]()
     if own:
         shares = listed(f"{100 * found.shares[j]:.2g}%" for j in own)
-        few.append(f"the least frequent value of {fit.called(own)} (about {shares}, by the noisy reports)")
+        few.append(f"the least frequent value of {called(own)} (about {shares}, by the noisy reports)")
     if rare.compared:
-        compared = f"that the coefficients of {fit.called(rare.compared)} depend on (about {100 * rare.share:.2g}%)"
+        compared = f"that the coefficients of {called(rare.compared)} depend on (about {100 * rare.share:.2g}%)"
         few.append(f"a level, such as the reference level, {compared}")
     first = "compare levels with a common one (the first in levels=, or that of Treatment()), " if rare.compared else ""
     if found.unanswered is not None and own:  # a level that is spelt otherwise in the data sends noise
         first = f"see that the declared levels match the data, {first}"
     if found.ordered:
         first = f"shuffle rows that are sorted by it, as they are taken in the order they come, {first}"
-    at = fit.place(sorted({*own, *rare.compared, *rare.crossed, *rare.about}))
+    at = place(sorted({*own, *rare.compared, *rare.crossed, *rare.about}))
     return [*out, note("rare", at, few=" or ".join(few), first=first)]
-
-
-def _of_bounds(fit: _Fit) -> list[Diagnostic]:
-    wide, collinear, out = fit.found.wide, fit.found.collinear, list[Diagnostic]()
-    constant = [0] if fit.found.constant else []
-    if collinear:
-        beside = listed(f"of {fit.called([j])} beside {fit.called(k)}" for j, k in collinear.items())
-        out.append(note("collinear", fit.place([*constant, *fit.found.summed]), beside=beside))
-    if fit.found.empty:
-        ends = {(end.name, "upper" if end.upper else "lower"): None for end in fit.found.empty}
-        rows = {int(j) for end in fit.found.empty for j in (*end.columns, *(constant if not end.upper else ()))}
-        said = listed(f"the {bound} bound of {name}" for name, bound in ends)
-        out.append(note("empty", fit.place(sorted(rows)), ends=said))
-    if wide:
-        # the constant stands for where these columns are 0, which is as little known
-        at, span = fit.place([*constant, *(j for j, _ in wide)]), min(span for _, span in wide)
-        out.append(note("wide", at, columns=fit.called(j for j, _ in wide), span=span))
-    return out
 
 
 EFFECTS: Final = {

@@ -62,11 +62,6 @@ class Held:
         """Coefficients from all reports; None before there are any."""
         return self.chain.design.estimate(self.plan, self.progress)
 
-    @property
-    def ordered(self) -> bool:
-        """True if records may have come in an order that matters."""
-        return self.people > self.shuffled
-
 
 @dataclass(frozen=True, kw_only=True)
 class FitOutcome(Fitted):

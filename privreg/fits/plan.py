@@ -208,25 +208,12 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
     columns = np.flatnonzero(units.unscaled[order]).tolist()
     response = units.y_unscaled or (label and family.scoring.residual)
     unscaled = (*columns, p) if response else tuple(columns)
-    noise, crossed = mechanism.sd(*efficient.report(p)) ** 2, () if within else _crossed(spec, order)
+    noise = mechanism.sd(*efficient.report(p)) ** 2
     own = label or not family.scaled  # True if moments are of covariates alone
     added = limits_of_offset(spec) if rules.varying else None
     size = p + int(not constant) + int(not own or added is not None)
     numbers = size * (size + 1) // 2
-    gaps = units.gaps(probe)[order]
-    rows = efficient.covariates
-    made = () if label or within else _made(spec, order, held, None if rules.varying else crossed)
-    # columns made of the same numbers and not of each other
-    derived = {m.column for m in made} | {int(j) for g in held for j in g.columns}
-    free = Counter(frozenset(spec.design.sources[j]) for k, j in enumerate(order) if k not in derived)
-    bases = rules.varying and not label and not within and any(own and many > 1 for own, many in free.items())
-    used = Counter(name for some in map(set, spec.design.sources) for name in some)
-    alone = tuple(  # numbers with declared bounds that no other column is made of
-        k
-        for k, some in enumerate(spec.design.sources[j] for j in order)
-        if some and gaps[k] == 0.0 and k not in unscaled and all(used[name] == 1 for name in some)
-    )
-    bounds, widened = _ends(spec, order) if constant and not within else (), 1.0
+    rows, widened = efficient.covariates, 1.0
     if within:  # ±(hi − lo)(1 − 1/K) is left, half of the variance between persons; of differences twice both
         spread = spec.people.spread
         widened = 2.0 * spread / math.sqrt(0.5 * spread if spread < 1.0 else 1.0)
@@ -259,7 +246,7 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
         unscaled=unscaled,
         theta=None if guess is None else guess.reshape(efficient.blocks, -1)[:, order].reshape(-1),
         c=efficient.c,
-        columns=Columns(tuple(gaps.tolist()), held, crossed, alone, bases, _mix(spec, order), made, bounds),
+        columns=columns_of(spec, order, held, unscaled, varying=rules.varying),
         whitened=efficient.whitened,
         nonresponse=spec.nonresponse,
         rows=efficient.rows,
@@ -297,68 +284,64 @@ def to_user(spec: ModelSpec, order: NDArray[np.intp]) -> Array:
     return np.asarray(np.kron(np.eye(spec.blocks), spec.units.matrix[:, order]))
 
 
-def _crossed(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[Crossed, ...]:
-    """Products of levels and of columns made of numbers, both of which are columns of the model, too."""
-    design, out = spec.design, list[Crossed]()
-    sources = [set(design.sources[j]) for j in order]
+def columns_of(
+    spec: ModelSpec, order: NDArray[np.intp], held: tuple[Cells, ...], unscaled: tuple[int, ...], *, varying: bool
+) -> Columns:
+    """Public facts on a design's columns, in the `order` inside; `held` are those of factors alone.
+
+    Scales of `unscaled` columns are learned. Columns that public rows show to be sums of products of others are in the
+    order in which they can be made; if curvature is not `varying` those alone that cross a factor and a number: made
+    squares had intervals longer by a fifth, which held no better.
+    """
+    design, units, within, place = spec.design, spec.units, spec.people.effect is not None, order.tolist()
+    sources, gaps = [set(design.sources[j]) for j in place], units.gaps(design.probe)[order]
+    mix = None if units.mix is None else np.ascontiguousarray(units.mix[np.ix_(order, order)])
+    # products of levels and of columns made of numbers, both of which are columns of the model, too
+    crossed, ends, made = list[Crossed](), list[End](), list[Made]()
     for j, own in enumerate(sources):
         factors = own & set(design.schema.levels)
         level = tuple(k for k, other in enumerate(sources) if other and other <= factors)
         numbers = tuple(k for k, other in enumerate(sources) if own != factors and other == own - factors)
-        if level and numbers:
-            out.append(Crossed(j, level, numbers))
-    return tuple(out)
-
-
-def _ends(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[End, ...]:
-    """Both bounds of each number that has a spline."""
-    design, units, terms, out = spec.design, spec.units, dict[tuple[str, str], list[int]](), list[End]()
-    for k, j in enumerate(order.tolist()):
-        if design.formula is not None and len(design.sources[j]) == 1 and design.names[j].startswith(SPLINES):
+        if level and numbers and not within:
+            crossed.append(Crossed(j, level, numbers))
+    # both bounds of each number that has a spline
+    terms, constant = dict[tuple[str, str], list[int]](), units.constant_column(design.probe) is not None
+    for k, j in enumerate(place if constant and not within and design.formula is not None else ()):
+        if len(design.sources[j]) == 1 and design.names[j].startswith(SPLINES):
             terms.setdefault((design.sources[j][0], design.names[j].rpartition("[")[0]), []).append(k)
     for (name, _), columns in terms.items():
         limits = design.schema.limits(name)
         if not math.isinf(limits[0]):
             rows = (design.at(name, np.array(limits)) - units.centre) / units.scale
-            out += [End(name, bool(k), np.array(columns), rows[k, order[columns]]) for k in range(2)]
-    return tuple(out)
-
-
-def _mix(spec: ModelSpec, order: NDArray[np.intp]) -> Array | None:
-    mix = spec.units.mix
-    return None if mix is None else np.ascontiguousarray(mix[np.ix_(order, order)])
-
-
-def _made(
-    spec: ModelSpec, order: NDArray[np.intp], held: Sequence[Cells], only: Sequence[Crossed] | None
-) -> tuple[Made, ...]:
-    """Columns that public rows show to be sums of products of others, in the order in which they can be made.
-
-    Where curvature doesn't move, `only` those that cross a factor and a number: made squares had intervals longer by a
-    fifth, which held no better.
-    """
-    v = spec.units.probe_inside(spec.design.probe)[:, order]
-    mix = _mix(spec, order)
+            ends += [End(name, bool(k), np.array(columns), rows[k, order[columns]]) for k in range(2)]
+    v = units.probe_inside(design.probe)[:, order]
     v = v if mix is None else v @ np.linalg.inv(mix).T
-    sources = [set(spec.design.sources[j]) for j in order]
-    factors = {int(j) for g in held for j in g.columns}
-    wanted = set(range(len(sources))) if only is None else {c.column for c in only}
-    out: list[Made] = []
-    for j in sorted(range(len(sources)), key=lambda j: (len(sources[j]), j)):
+    of_factors = {int(j) for g in held for j in g.columns}
+    wanted = set(range(len(sources)) if varying else [c.column for c in crossed]) - of_factors
+    for j in sorted(() if within or spec.scalar else wanted, key=lambda j: (len(sources[j]), j)):
         own = sources[j]
         of = [k for k, other in enumerate(sources) if other and other < own]
         if own and own != set().union(*(sources[k] for k in of)):
             of += [k for k in range(j) if sources[k] == own]  # as of its powers
-        if j in factors or j not in wanted or not 0 < len(of) <= PARTS:
+        if not 0 < len(of) <= PARTS:
             continue
         pairs = [(a, b) for a in range(len(of)) for b in range(a, len(of)) if sources[of[a]] | sources[of[b]] == own]
-        made = Made(j, np.array(of), np.array(pairs, dtype=np.int64).reshape(-1, 2), np.zeros(0))
-        x = made.parts(v)
+        one = Made(j, np.array(of), np.array(pairs, dtype=np.int64).reshape(-1, 2), np.zeros(0))
+        x = one.parts(v)
         by = np.asarray(np.linalg.lstsq(x, v[:, j], rcond=RANK)[0], dtype=np.float64)
         by[np.abs(by) < RANK * np.abs(by).max()] = 0.0
         if np.abs(x @ by - v[:, j]).max() < RANK * np.abs(v[:, j]).max():
-            out.append(made._replace(by=by))
-    return tuple(out)
+            made.append(one._replace(by=by))
+    # of columns made of the same numbers and not of each other
+    free = Counter(frozenset(o) for k, o in enumerate(sources) if k not in of_factors | {m.column for m in made})
+    bases = varying and not spec.scalar and not within and any(own and many > 1 for own, many in free.items())
+    used = Counter(name for own in map(set, design.sources) for name in own)
+    alone = tuple(  # numbers with declared bounds that no other column is made of
+        k
+        for k, own in enumerate(sources)
+        if own and gaps[k] == 0.0 and k not in unscaled and all(used[name] == 1 for name in own)
+    )
+    return Columns(tuple(gaps.tolist()), held, tuple(crossed), alone, bases, mix, tuple(made), tuple(ends))
 
 
 def order_of(spec: ModelSpec, *, factors: bool) -> tuple[NDArray[np.intp], tuple[Cells, ...]]:

@@ -4,7 +4,6 @@ Public inputs and reports only, but for the curator's one release of the central
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -18,7 +17,7 @@ from privreg.collector.inference.pivots import Normal, RandomScaling, StudentT
 from privreg.collector.inference.resampling import FIRST, KAPPA, Anytime, Bootstrap, Sandwich, floored, sandwich
 from privreg.errors import InferenceError, OptionError
 from privreg.families.residuals import clipped_square
-from privreg.families.weights import SCORE_WEIGHTS, omega
+from privreg.families.scores import SCORE_WEIGHTS, omega
 from privreg.fits.outcome import FitOutcome, outside_of, refuse_overflow
 from privreg.fits.rounds import SMALLER
 from privreg.fits.settings import FitOptions, Settings
@@ -218,7 +217,24 @@ def report(run: AveragedSGD, spec: ModelSpec, settings: Settings, order: NDArray
     if chain.curvature_people:
         spending = f"{chain.curvature_people:,} people sent curvature instead of a score; no extra budget"
     mixing = mixing_note(how, chain.updates)
-    found = _steps(run, chain, estimates, lambda theta: outside_of(theta[:p], order, units))
+    windows = None
+    if known := of_chain(estimates):
+        # means of iterates between marks, by differences of sums. The first sixteenth of the path, as far as the next
+        # mark, is left out: it comes from the start, where large steps take iterates beyond the thresholds of the
+        # score. With it a test of change finds the start
+        at = np.array([float(mark.updates) for mark in run.trail])
+        sums = at[:, None] * np.reshape([mark.mean for mark in run.trail], (len(at), len(chain.mean)))
+        if run.blocks is not None:
+            at = marks.ends(run.blocks)
+            sums = run.blocks.sums + at[:, None] * run.state.origin
+        at, sums = np.append(at, chain.updates), np.concatenate([sums, [chain.updates * chain.mean]])
+        kept = (np.diff(at, prepend=0.0) > 0.0) & (BURN_IN * at >= chain.updates)
+        at, sums = at[kept], sums[kept]
+        weight, ends = np.diff(at), at * run.people / chain.updates  # with those who sent curvature
+        means, none = np.diff(sums, axis=0) / weight[:, None], np.zeros(len(weight), dtype=np.intp)
+        each = np.reshape([outside_of(one[:p], order, units) for one in means], (-1, len(known.cov)))
+        shared = np.zeros((1, 1, len(known.cov)))
+        windows = Steps(ends[:-1], ends[1:], weight, each, none, known.cov * at[-1], shared)
     return FitOutcome(
         nobs=run.people,
         params=outside_of(theta, order, units),
@@ -236,7 +252,7 @@ def report(run: AveragedSGD, spec: ModelSpec, settings: Settings, order: NDArray
         bound=f"{how.bound:.4g} (internal units), weights ω = {weights.formula}",
         notes=() if mixing is None else (mixing,),
         mechanics=_mechanics(run, settings, personal=spec.personal),
-        steps=Later(lambda: found),
+        steps=Later(lambda: windows),
         equation=Equation(  # at the residual scale if that is estimated: no row map, no offsets
             shape=(score.shape.family, score.shape.a, score.shape.b),
             weighing=weights.name,
@@ -251,54 +267,10 @@ def report(run: AveragedSGD, spec: ModelSpec, settings: Settings, order: NDArray
     )
 
 
-def _steps(
-    run: AveragedSGD, chain: ChainSummary, estimates: tuple[Estimate, ...], outside: Callable[[Array], Array]
-) -> Steps | None:
-    """Means of iterates between marks, by differences of sums, if a method gives their covariance.
-
-    The first sixteenth of the path, as far as the next mark, is left out: it comes from the start, where large steps
-    take iterates beyond the thresholds of the score. With it a test of change finds the start.
-    """
-    known = of_chain(estimates)
-    if known is None:
-        return None
-    if run.blocks is not None:
-        at, sums = marks.ends(run.blocks), run.blocks.sums + marks.ends(run.blocks)[:, None] * run.state.origin
-    else:
-        at = np.array([float(mark.updates) for mark in run.trail])
-        sums = at[:, None] * np.reshape([mark.mean for mark in run.trail], (len(at), len(chain.mean)))
-    at, sums = np.append(at, chain.updates), np.concatenate([sums, [chain.updates * chain.mean]])
-    kept = (np.diff(at, prepend=0.0) > 0.0) & (BURN_IN * at >= chain.updates)
-    at, sums = at[kept], sums[kept]
-    weight, people = np.diff(at), at * run.people / chain.updates  # with those who sent curvature
-    p, none = len(known.cov), np.zeros(len(weight), dtype=np.intp)
-    theta = np.reshape([outside(one) for one in np.diff(sums, axis=0) / weight[:, None]], (-1, p))
-    return Steps(people[:-1], people[1:], weight, theta, none, known.cov * at[-1], np.zeros((1, 1, p)))
-
-
 def mixing_note(how: Published, updates: int) -> Diagnostic | None:
     """Words for a path too short to have forgotten its start, judged from public numbers only."""
     forgotten = how.steps.total(updates) * how.weakest
     return note("few.steps", forgotten=forgotten, wanted=MIXING) if forgotten < MIXING else None
-
-
-def _release_central(run: AveragedSGD, settings: Settings, chain: ChainSummary) -> Any:
-    """Randomise the raw sums of curvature and scores, once, as a trusted curator; then forget them."""
-    p = len(chain.mean)
-    summed = int(run.state.counts[PEOPLE])  # those of an unfinished batch are in the sums too
-    rows, cols = np.triu_indices(p)
-    noise = np.zeros((2, len(rows)))
-    if run.central_key is not None:
-        noise = NoiseStream(run.central_key, len(rows)).peek()[:2].copy()
-    elif settings.mechanism.budget.private:
-        raise InferenceError("the central plug-in was already released once; fit again for another release.")
-    run.central_key = None
-    out = np.zeros((2, p, p))
-    sds = curator_sds(settings.mechanism, run.plan)
-    out[:, rows, cols] = released(np.array([run.raw_curvature, run.raw_outer]), sds, noise) / summed
-    run.raw_curvature[:], run.raw_outer[:] = 0.0, 0.0
-    out += np.triu(out, 1).transpose(0, 2, 1)
-    return central_sandwich(out[0], out[1], chain.people, run.plan.channel.scale * run.plan.radius)
 
 
 def curator_sds(mechanism: Mechanism, plan: Plan) -> tuple[float, float]:
@@ -342,7 +314,7 @@ def _of_chain(method: Method, run: AveragedSGD, chain: ChainSummary, settings: S
             return Estimate(name, cov, StudentT(found.df) if name == "batch_means" else Anytime(people))
         return Estimate(name, cov, Bootstrap(found.moves @ run.to_user.T, name == "block_bootstrap_t"))
     if method.scaling:
-        pivot = RandomScaling(1, chain.updates)
+        pivot = RandomScaling(chain.updates)
         if chain.scaling.ndim == 1 and chain.scaling.size:
             return Estimate(name, run.variances(chain), pivot)
         return Estimate(name, user(6.0 * chain.scaling / chain.updates), pivot)
@@ -362,8 +334,21 @@ def _of_chain(method: Method, run: AveragedSGD, chain: ChainSummary, settings: S
         sds = sd(run.plan.radius, p), sd(run.plan.curvature_radius, p * (p + 1) // 2)
         sds = sds[0] * math.sqrt(chain.spreads[0]), sds[1] * math.sqrt(chain.spreads[1])
         out = local_sandwich(chain._replace(outer=chain.outer[:p, :p]), *sds, run.plan.batch)
-    else:
-        out = _release_central(run, settings, chain)
+    else:  # randomise the raw sums of curvature and scores, once, as a trusted curator; then forget them
+        summed = int(run.state.counts[PEOPLE])  # those of an unfinished batch are in the sums too
+        rows, cols = np.triu_indices(p)
+        noise = np.zeros((2, len(rows)))
+        if run.central_key is not None:
+            noise = NoiseStream(run.central_key, len(rows)).peek()[:2].copy()
+        elif settings.mechanism.budget.private:
+            raise InferenceError("the central plug-in was already released once; fit again for another release.")
+        run.central_key = None
+        means = np.zeros((2, p, p))
+        raw, scales = np.array([run.raw_curvature, run.raw_outer]), curator_sds(settings.mechanism, run.plan)
+        means[:, rows, cols] = released(raw, scales, noise) / summed
+        run.raw_curvature[:], run.raw_outer[:] = 0.0, 0.0
+        means += np.triu(means, 1).transpose(0, 2, 1)
+        out = central_sandwich(means[0], means[1], chain.people, run.plan.channel.scale * run.plan.radius)
     return Estimate(name, user(out.cov), Normal(), out.notes)
 
 

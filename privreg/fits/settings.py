@@ -12,8 +12,7 @@ from privreg.base.archive import refuse_suffix
 from privreg.collector.aggregate.plan import Plan
 from privreg.collector.inference.methods import Method
 from privreg.errors import OptionError
-from privreg.families.scores import Gauge, ScoreRules
-from privreg.families.weights import SCORE_WEIGHTS
+from privreg.families.scores import SCORE_WEIGHTS, Gauge, ScoreRules
 from privreg.formula.describe import PublicRows
 from privreg.options.table import check
 from privreg.privacy.mechanisms import Mechanism

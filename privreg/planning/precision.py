@@ -103,7 +103,7 @@ class Precision:
         """Columns of the design whose intervals a fit of so many people takes back, as too few have a level."""
         plan, order = self.plan(n)
         rare = rare_of(plan, self._mapped, n, self.to_user)
-        columns = (*rare.columns, *rare.compared, *rare.crossed, *rare.about) if rare.any else ()
+        columns = (*rare.columns, *rare.compared, *rare.crossed, *rare.about) if rare.columns or rare.compared else ()
         return frozenset(int(order[j]) for j in columns)
 
     def reliable(self, n: int, columns: Collection[int]) -> bool:

@@ -34,7 +34,7 @@ class Equation:
     """
 
     shape: tuple[int, float, float]  # Score: family's code and constants, see `protocol.plans.Shape`
-    weighing: str  # Name of the score weights ω, see `families.weights`
+    weighing: str  # Name of the score weights ω, see `families.scores`
     rows: Array  # W; shape (d, d), or a scale and a shift of each column, (2, d)
     order: NDArray[np.int64]  # Columns of the design in the order of W; shape (d,)
     constant: bool  # True if the first of them is the constant

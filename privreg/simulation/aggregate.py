@@ -38,15 +38,11 @@ NUMBERS: Final = 1 << 21  # Numbers of reports that are made together, about
 ROWS: Final = 8_192
 """Rows that are added up in floating point before they are rounded: 2²⁶ roundings of 2⁻⁵³ of a report of 2²⁰ lattice
 steps are 0.01 of a step, and `protocol.lattice.unit_of_sums` leaves a whole one."""
-
 LEAST: Final = 28.0
 """Rows times μ/D^1.5 below which there is no fit: noise of second moments then has its edge at a fifth of a typical
 eigenvalue if it costs an eighth of the budget, twice: Equation (33)."""
-
 HELD: Final = 1 << 32  # Bytes of rows that are held; more are read again in each round
-
 AHEAD: Final = 8  # Blocks a thread that are handed out at a time
-
 LATE: Final = frozenset({"main", "measures"})  # Roles of rounds whose batches end when results are asked for
 
 

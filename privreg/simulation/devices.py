@@ -24,7 +24,6 @@ from privreg.protocol.rounds import MOST_GROUPS, State
 from privreg.simulation.streaming.encoding import Block, picked
 
 MOST: Final = 8192  # Records that are played together, at most
-
 NUMBERS: Final = 1 << 20  # Numbers in rows that are played together, at most
 
 
@@ -291,13 +290,6 @@ class Devices(NamedTuple):
         """True if groups have separate sums, so that several blocks may be played as one of more groups."""
         return self.state.role in {"pilot", "main"} and not self.each
 
-    def repeated(self, blocks: int) -> "Devices":
-        """Devices of several blocks played as one, with these groups once for each block."""
-        if blocks == 1:
-            return self
-        state = self.state
-        return self._replace(state=state._replace(offsets=np.tile(state.offsets, (blocks, 1))))
-
     @property
     def public(self) -> bool:
         """True if the round is on moments of public covariates."""
@@ -313,47 +305,46 @@ class Devices(NamedTuple):
 
         `normals` gives so many standard normals that no other report has; it is called if `each` report has noise.
         """
-        plan, state = self.plan, self.state
+        plan, state, role = self.plan, self.state, self.state.role
         if self.public:
             first = not any(r.role == "moments" for r in plan.rounds[: state.number])
             return (public_sizes if first else public_moments)(state, self._moments(rows))
+        if not self.each and role not in {"location", "clamping"}:
+            rows = _by_row(rows)
+            if role == "moments":
+                return moments(state, self._moments(rows), rows.weight)
+            return sums(plan, state, self._response(rows.y, None), rows.x, self._offset(rows), rows.weight, rows.parts)
+        groups, n, size, weight = len(state.offsets), len(rows.y), plan.numbers(role), rows.weight
         if self.each:
-            groups, n, role = len(state.offsets), len(rows.y), state.role
-            size = plan.numbers(role)
             width = plan.mechanism.width(size)
             noise = normals(n * width).reshape(n, width)
-            if role == "measures":  # each randomised by itself, and their outer products; shape (1, …)
-                times = np.ones(n) if rows.weight is None else rows.weight
-                before, centre = self.before_noise(rows)
-                radius = plan.radius("measures") / root_of(times)
-                reported = randomised(plan.mechanism.channel(plan.measured), before - centre, radius, noise) + centre
-                weighted = reported * times[:, None]
-                return np.concatenate([weighted.sum(axis=0), (weighted.T @ reported / self.unit).reshape(-1)])[None]
-            if plan.label and role not in {"location", "moments", "clamping"}:
-                given = self._response(rows.y, None), rows.x, self._offset(rows), rows.weight
+            if plan.label and role not in {"location", "moments", "clamping", "measures"}:
+                given = self._response(rows.y, None), rows.x, self._offset(rows), weight
                 low, high = ((v - state.y_centre) / state.y_scale for v in (plan.y_low, plan.y_high))
                 return public_sums(plan, state, given, (low, high), noise)
             before, centre = self.before_noise(rows)
-            out = randomised(plan.mechanism.channel(size), before - centre, plan.radius(role), noise) + centre
-            return np.asarray(_weighted(out, rows.weight).reshape(groups, n // groups, size).sum(axis=1))
-        if state.role == "location":
-            out = _weighted(indicators(state, self._places(rows)), rows.weight)
-            return np.asarray(out.reshape(len(state.offsets), -1, out.shape[1]).sum(axis=1))
-        if state.role == "clamping":
-            return np.asarray(_weighted(self._flags(rows), rows.weight).sum(axis=0)[None])
-        rows = _by_row(rows)
-        if state.role == "moments":
-            return moments(state, self._moments(rows), rows.weight)
-        return sums(plan, state, self._response(rows.y, None), rows.x, self._offset(rows), rows.weight, rows.parts)
+            radius = plan.radius(role) / (root_of(weight) if role == "measures" and weight is not None else 1.0)
+            out = randomised(plan.mechanism.channel(size), before - centre, radius, noise) + centre
+        else:
+            out, _ = self.before_noise(rows)
+        weighted = out if weight is None else out * weight[:, None]
+        if role == "measures":  # and their outer products; shape (1, …)
+            return np.concatenate([weighted.sum(axis=0), (weighted.T @ out / self.unit).reshape(-1)])[None]
+        return np.asarray(weighted.reshape(groups, n // groups, size).sum(axis=1))
 
     def before_noise(self, rows: Block) -> tuple[Array, Array]:
         """Reports before noise, (n, numbers), of equally many `rows` of each group, and the centre of their ball."""
         plan, state, role = self.plan, self.state, self.state.role
         centre = np.zeros(plan.numbers(role))
-        if role == "location":
-            return indicators(state, self._places(rows)), centre + 0.5
-        if role == "clamping":
-            return self._flags(rows), centre + 0.5
+        if role == "location":  # of the columns whose scale is learned; the response comes last
+            places = rows.x[:, [j for j in plan.unscaled if j < plan.d]]
+            if plan.d in plan.unscaled:
+                places = np.column_stack([places, self._response(rows.y, rows.offset)])
+            return indicators(state, places), centre + 0.5
+        if role == "clamping":  # 1 if a record was clamped, by column, else 0; 0 for an unusable record
+            if rows.clamped is None:
+                raise ValueError("rows of a round on clamping come with what bounds clamp")
+            return rows.clamped.astype(np.float64), centre + 0.5
         rows = _by_row(rows)
         if role == "moments":
             return averaged(direction_moments(state, self._moments(rows)), rows.parts), centre
@@ -369,21 +360,6 @@ class Devices(NamedTuple):
     def directions(self, rows: Block) -> Array:
         """Unit rows of a round of moments, shape (n, size); zeros for unusable records."""
         return directions(self.state, self._moments(rows))
-
-    @staticmethod
-    def _flags(rows: Block) -> Array:
-        """1 if a record was clamped, by column, else 0; 0 for an unusable record; shape (n, D)."""
-        if rows.clamped is None:
-            raise ValueError("rows of a round on clamping come with what bounds clamp")
-        return rows.clamped.astype(np.float64)
-
-    def _places(self, rows: Block) -> Array:
-        """Values of the columns whose scale is learned; the response comes last."""
-        d = self.plan.d
-        own = rows.x[:, [j for j in self.plan.unscaled if j < d]]
-        if d not in self.plan.unscaled:
-            return own
-        return np.column_stack([own, self._response(rows.y, rows.offset)])
 
     def _moments(self, rows: Block) -> Array:
         plan = self.plan
@@ -408,7 +384,3 @@ class Devices(NamedTuple):
             return None
         with np.errstate(over="ignore"):
             return np.asarray(rows.offset / self.state.y_scale)
-
-
-def _weighted(reported: Array, weight: Array | None) -> Array:
-    return reported if weight is None else reported * weight[:, None]

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar
 import numpy as np
 
 from privreg.base.archive import like
-from privreg.base.arrays import Array, Flags, Ints
+from privreg.base.arrays import Array, Ints
 from privreg.collector.aggregate.report import parts_of
 from privreg.collector.design import Batch, Chain, Design, begin
 from privreg.collector.inference.methods import dealt
@@ -35,11 +35,8 @@ from privreg.simulation.streaming.encoding import Block, cut, joined
 T = TypeVar("T")
 
 STEP: Final = 2.0**-32  # Sums are multiples of it: their order then doesn't matter. A report has a norm of at most √2.
-
 PIECE: Final = 1 << 16  # Records after which a piece ends at the latest: as many are played again after a stop
-
 MOST: Final = 2.0**62  # Multiples of the step that are sent, at most
-
 TASK: Final = 1 << 15
 """Records that are played in one go, at most, unless a block has more: threads that often ask for Python wait."""
 
@@ -146,34 +143,22 @@ class Run(ABC):
 
     def asks_clamping(self, rows: int) -> bool:
         """True if any of the next `rows` records may be asked whether it was clamped, on public grounds."""
-        del rows
         return bool(self.state.role == "clamping")
 
     # --- rows --------------------------------------------------------------------------------------------
 
-    def advance(
-        self,
-        y: Array,
-        x: Array,
-        offset: Array | None = None,
-        weight: Array | None = None,
-        clamped: Flags | None = None,
-        cluster: Ints | None = None,
-        silo: Ints | None = None,
-    ) -> int:
-        """Play the devices of these rows, in order, internal units; how many.
+    def advance(self, *columns: Any, **named: Any) -> int:
+        """Play the devices of the rows of a `Block` of these columns, in order; how many.
 
-        `x`, shape (n, d), has the constant first if there is one. `y`, `offset` and `weight` have the shape (n,):
-        records that have nothing to tell are NaN, and weights are (μ_i/μ_max)² in (0, 1] of records with personal
-        budgets. `clamped`, shape (n, D), is whether bounds clamp them, by column of the plan's `clamps`; it is needed
-        where `asks_clamping`. Of people (`plan.persons`) y, x and offset have an axis of their rows after the first,
-        and weights are survey weights in [0, 1]. `cluster`, shape (n,), has places of their clusters among those
-        declared; `silo`, of the same shape, those of the silos that hold them, in order.
+        `x`, shape (n, d), has the constant first if there is one. Records that have nothing to tell are NaN in `y`, and
+        weights are (μ_i/μ_max)² in (0, 1] of records with personal budgets. `clamped` is by column of the plan's
+        `clamps`; it is needed where `asks_clamping`. Of people (`plan.persons`) weights are survey weights in [0, 1].
         """
-        self._enter(Block(y, x, offset, weight, None, clamped, None, cluster, silo))
-        if cluster is not None:
-            self.clustered += np.bincount(cluster, minlength=len(self.clustered))
-        return len(y)
+        rows = Block(*columns, **named)
+        self._enter(rows)
+        if rows.cluster is not None:
+            self.clustered += np.bincount(rows.cluster, minlength=len(self.clustered))
+        return len(rows.y)
 
     def _enter(self, rows: Block) -> None:
         """Take in rows, play whole blocks of them, and end batches that are full."""
@@ -394,11 +379,11 @@ class RoundsRun(Run):
         devices, blocks = self._devices(), max(len(rows.y) // self.block, 1)
         if self._grouped is not None:
             rows = by_group(rows, self._grouped[rows.cluster], self.plan.groups)
-        if groups is not None:
-            offsets, thresholds = devices.state.offsets[:groups], devices.state.thresholds[:groups]
-            devices = devices._replace(state=devices.state._replace(offsets=offsets, thresholds=thresholds))
+        # several blocks are played as one, with these groups once for each
+        offsets, thresholds = np.tile(devices.state.offsets[:groups], (blocks, 1)), devices.state.thresholds[:groups]
+        devices = devices._replace(state=devices.state._replace(offsets=offsets, thresholds=thresholds))
         name = f"{len(self.progress.held)} block {self.piece} {self.at // self.block + number}"
-        out = devices.repeated(blocks).sums(rows, lambda count: self._normals(name, count))
+        out = devices.sums(rows, lambda count: self._normals(name, count))
         # what Gaussian noise falls on is far inside; single reports of a tiny budget may not be
         most = MOST * self.block / (2.0 * PIECE)
         each = np.asarray(np.rint(np.clip(out / STEP, -most, most)), dtype=np.int64)

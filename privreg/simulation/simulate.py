@@ -5,7 +5,7 @@ kept apart by when their reports arrive, and each of them has the noise of its o
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -17,7 +17,7 @@ from privreg.base.arrays import Array, Ints
 from privreg.collector import design
 from privreg.collector import rounds as collector
 from privreg.collector.design import Chain
-from privreg.data.sources.open import CHUNK, Batch, Source, check_columns, open_arrays
+from privreg.data.sources.open import CHUNK, check_columns, open_arrays
 from privreg.errors import DataError, OptionError, UnsupportedArgumentError, choose, number, shown
 from privreg.fits.fit_plan import FitPlan
 from privreg.fits.outcome import Held
@@ -113,49 +113,43 @@ def simulate(
             "sum, so give the rows of those who do."
         )
     stream._run.shuffled = math.inf if order == "random" else 0.0
-    source, batches = _read(plan, rows, derived_key(secret, "slots") if order == "random" else None)
+    spec, table = plan.spec, plan.spec.design
+    if getattr(table, "formula", None) is None:
+        if not isinstance(rows, tuple) or not 2 <= len(rows) <= 4:
+            raise DataError(
+                "rows of an array model are a tuple: (endog, exog), then offset and exposure if it has them."
+            )
+        endog, exog, offset, exposure = (*rows, None, None)[:4]
+        held = read_arrays(endog, exog, offset, table.names, table.endog_name, exposure)
+        source = open_arrays(held.endog, held.exog, held.offset, rows, exposure=held.exposure)
+    else:
+        if isinstance(rows, pd.DataFrame | Mapping):
+            check_columns(rows, spec.columns)
+        source = spec.open(rows)
+    if order == "random" and (source.dealt is None or source.mixed < math.inf):
+        raise UnsupportedArgumentError(
+            f"random slots need rows that can be addressed, and those of {source.kind} are read as they come; say "
+            "order='position', or give a DataFrame, arrays or Parquet files."
+        )
     if plan.asked.covariates is not None:
         plan.asked.covariates.refuse(source.identity)
     LEDGER.check(source.identity, stream.total_mu)
     stream.charge = stream.charged(source.identity)
-    for _ in stream._update_all(batches(), 1):
+    key = derived_key(secret, "slots")
+    if order == "position" or source.dealt is None:
+        batches = source.batches(0)
+    elif source.at is None or source.rows is None:
+        batches = source.dealt(key)(0)
+    else:  # records in the order of their hashes
+        at, turn = source.at, np.argsort(words(key, source.rows), kind="stable")
+        batches = (at(turn[a : a + CHUNK]) for a in range(0, len(turn), CHUNK))
+    for _ in stream._update_all(batches, 1):
         pass
     lost = f"{share:.4g} of the reports lost, those" if share else "reports"
     said = f"{lost} of main rounds up to {late} rounds late" if late else lost.removesuffix(", those")
     res = stream._results(added=[("Arrival", f"simulated: {said}")] if share or late else ())
     res._caution()
     return res
-
-
-# --- which record answers which state --------------------------------------------------------------------------
-
-
-def _read(plan: FitPlan, rows: Any, key: bytes | None) -> tuple[Source, Callable[[], Iterator[Batch]]]:
-    """Source of the records, and their batches: in random order by a key."""
-    spec, design = plan.spec, plan.spec.design
-    if getattr(design, "formula", None) is None:
-        if not isinstance(rows, tuple) or not 2 <= len(rows) <= 4:
-            raise DataError(
-                "rows of an array model are a tuple: (endog, exog), then offset and exposure if it has them."
-            )
-        endog, exog, offset, exposure = (*rows, None, None)[:4]
-        held = read_arrays(endog, exog, offset, design.names, design.endog_name, exposure)
-        source = open_arrays(held.endog, held.exog, held.offset, rows, exposure=held.exposure)
-    else:
-        if isinstance(rows, pd.DataFrame | Mapping):
-            check_columns(rows, spec.columns)
-        source = spec.open(rows)
-    if key is None:
-        return source, lambda: source.batches(0)
-    if source.dealt is None or source.mixed < math.inf:
-        raise UnsupportedArgumentError(
-            f"random slots need rows that can be addressed, and those of {source.kind} are read as they come; say "
-            "order='position', or give a DataFrame, arrays or Parquet files."
-        )
-    if source.at is None or source.rows is None:
-        return source, partial(source.dealt(key), 0)
-    at, turn = source.at, np.argsort(words(key, source.rows), kind="stable")  # records in the order of their hashes
-    return source, lambda: (at(turn[a : a + CHUNK]) for a in range(0, len(turn), CHUNK))
 
 
 # --- the field -------------------------------------------------------------------------------------------------

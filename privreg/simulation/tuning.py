@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +25,8 @@ from privreg.options.table import accepted, check, find
 from privreg.options.unknown import refuse_unknown, same
 from privreg.protocol.rounds import GROUPS, LEAST_GROUPS, MOST_GROUPS
 from privreg.simulation.aggregate import AggregateRun, CuratorRun, refuse_few
-from privreg.simulation.rounds import RoundsRun, Run
+from privreg.simulation.rounds import RoundsRun
 from privreg.simulation.streaming.encoding import Encoder
-
-if TYPE_CHECKING:
-    from privreg.published.chain.run import AveragedSGD  # compiled
-
 
 RATIOS: Final = (0.1, 2.0)  # Threshold of a loss over the residual scale where a fit learns that, at least and at most
 
@@ -53,8 +49,25 @@ def resolve_tuning(asked: FitOptions, spec: ModelSpec, rows: int | None = None) 
     given = {name: check("local.fit", name, getattr(asked, name)) for name in _CHECKED}
     check("local.formula", "score_weights", spec.score_weights)
     methods, asked = _methods(asked.inference, given["tuning"], clusters=spec.clusters > 0), replace(asked, **given)
-    if spec.summed:
-        return _summing(methods, asked, spec, rows)
+    if spec.summed:  # by two collectors, or by a curator or silos, who count the rows
+        again = spec.noise.again
+        if any(m.name != "sandwich" for m in methods) and not spec.clusters:
+            raise InferenceError(f"with {spec.holders} intervals are by inference='sandwich'; leave it out.")
+        refuse_what_sums_cannot(spec)
+        if rows is None and not again:
+            raise OptionError(
+                "with two collectors the sizes of rounds follow from how many people will come, and these data don't "
+                "say it; give rows= to the model."
+            )
+        measures = _share(asked.measures, spec, 1 if again else rows)
+        plan, order = aggregate.plan_of(spec, rows or 1, measures, asked.like)
+        if again and rows is not None:
+            refuse_few(rows, plan.size, plan.mu, max(len(spec.silos), 1))
+        mechanism = spec.mechanism_for(plan.width("main"), scalar=False)
+        limits = {"low": plan.y_low, "high": plan.y_high}
+        rules = score_rules(spec.scored, 1, math.inf, **limits, label=True, plain=spec.unbalanced)
+        words, _ = _score_words(spec.scored, rules, spec.units, summed=True)
+        return Settings(spec.holders, words, mechanism, methods, Summing(plan, order, rows, measures, asked.like))
     if asked.tuning == "published":
         if asked.like is not None:
             raise OptionError("tuning='published' learns no map and takes none over; leave like= or tuning= out.")
@@ -135,7 +148,7 @@ def _efficient(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, 
             f"score_weights={weights!r} goes with tuning='published'; the efficient tuning has 'whitened', 'unit' and "
             "'likelihood'."
         )
-    p = units.centre.shape[0]
+    lanes, clusters, p = asked.lanes, spec.clusters, units.centre.shape[0]
     if spec.blocks * p > WIDE and not spec.scalar:
         raise OptionError(
             f"{spec.blocks * p:,} coefficients are too many for local reports by rounds, which go up to {WIDE}: from "
@@ -152,6 +165,16 @@ def _efficient(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, 
             f"tells little outside {RATIOS[0]:g} to {RATIOS[1]:g}; declare it, as in family={name}(c="
             f"{rules.ratio:g}, scale=...)."
         )
+    if lanes is not None and clusters and clusters < 2 * lanes:
+        raise OptionError(
+            f"lanes={lanes} random groups need two clusters each, and {clusters} are declared; leave it out."
+        )
+    if lanes is not None and (not LEAST_GROUPS <= lanes <= MOST_GROUPS or lanes & (lanes - 1)):
+        raise OptionError(
+            f"lanes={lanes} is the number of random groups, which must be a power of two from {LEAST_GROUPS} to "
+            f"{MOST_GROUPS}; leave it out ({GROUPS})."
+        )
+    groups = lanes or (local_groups(clusters) if clusters else GROUPS)
     scalar = spec.scalar
     mechanism = spec.mechanism_for(1 if scalar else spec.blocks * p, scalar=scalar)
     words, threshold = _score_words(family, rules, units)
@@ -160,34 +183,12 @@ def _efficient(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, 
     gauge = Gauge(family.code, family.tau, spec.classes, *start, family.y_max, spec.unusable) if numbers else None
     how = Efficient(
         *(rows, rules, mechanism, spec.blocks, scalar, low, high, threshold, weights != "unit", spec.unweighted),
-        *(_groups(asked.lanes, spec.clusters), gauge, numbers, measures),
+        *(groups, gauge, numbers, measures),
         rounds=asked.rounds,
         covariates=asked.covariates,
         like=asked.like,
     )
     return Settings("efficient", words, mechanism, methods, how)
-
-
-def _summing(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, rows: int | None) -> Settings:
-    """Settings of a fit by sums, of two collectors, or of a curator or silos, who count the rows."""
-    again = spec.noise.again
-    if any(m.name != "sandwich" for m in methods) and not spec.clusters:
-        raise InferenceError(f"with {spec.holders} intervals are by inference='sandwich'; leave it out.")
-    refuse_what_sums_cannot(spec)
-    if rows is None and not again:
-        raise OptionError(
-            "with two collectors the sizes of rounds follow from how many people will come, and these data don't say "
-            "it; give rows= to the model."
-        )
-    measures = _share(asked.measures, spec, 1 if again else rows)
-    plan, order = aggregate.plan_of(spec, rows or 1, measures, asked.like)
-    if again and rows is not None:
-        refuse_few(rows, plan.size, plan.mu, max(len(spec.silos), 1))
-    mechanism = spec.mechanism_for(plan.width("main"), scalar=False)
-    limits = {"low": plan.y_low, "high": plan.y_high}
-    rules = score_rules(spec.scored, 1, math.inf, **limits, label=True, plain=spec.unbalanced)
-    words, _ = _score_words(spec.scored, rules, spec.units, summed=True)
-    return Settings(spec.holders, words, mechanism, methods, Summing(plan, order, rows, measures, asked.like))
 
 
 _LOCAL: Final = ("tuning", "lanes", "rounds", "covariates")  # Options of fits of local reports alone
@@ -217,22 +218,6 @@ def of_descent(spec: ModelSpec, asked: FitOptions, run: RunOptions) -> bool:
     return False
 
 
-def _groups(lanes: int | None, clusters: int = 0) -> int:
-    """Random groups of a main round."""
-    if lanes is None:
-        return local_groups(clusters) if clusters else GROUPS
-    if clusters and clusters < 2 * lanes:
-        raise OptionError(
-            f"lanes={lanes} random groups need two clusters each, and {clusters} are declared; leave it out."
-        )
-    if not LEAST_GROUPS <= lanes <= MOST_GROUPS or lanes & (lanes - 1):
-        raise OptionError(
-            f"lanes={lanes} is the number of random groups, which must be a power of two from {LEAST_GROUPS} to "
-            f"{MOST_GROUPS}; leave it out ({GROUPS})."
-        )
-    return lanes
-
-
 def warn_of_steps(asked: FitOptions) -> None:
     """Say that a fit by rounds has no steps, if some were asked for."""
     given = [f"{name}=" for name in ("step", "alpha", "batch_size") if getattr(asked, name) is not None]
@@ -259,7 +244,7 @@ def _score_words(family: Family, rules: ScoreRules, units: Units, *, summed: boo
 
 def begun(
     spec: ModelSpec, settings: Settings, key: bytes | None, start: Array | None, counter: Counter | None
-) -> "tuple[Run | AveragedSGD, Encoder]":
+) -> tuple[Any, Encoder]:
     """A run of a fit with these settings that waits for its first rows, and the encoder of its batches."""
     how = settings.how
     if isinstance(how, Efficient):

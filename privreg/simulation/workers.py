@@ -293,7 +293,6 @@ class PieceRun(RoundsRun):
 
 RETRIES: Final = 2
 """Retries of a task whose error is not about the rows. Dask gives tasks of workers that die to others."""
-
 LOCAL: Final = "local"
 
 
@@ -326,20 +325,18 @@ def connected(client: Any) -> Iterator[Any]:
         raise OptionError(
             f"client is of type {type(client).__name__}; give a distributed.Client, or 'local' for one of this machine."
         )
-    with _local(distributed) as cluster, distributed.Client(cluster) as own:
-        yield own
-
-
-def _local(distributed: Any) -> Any:
-    """A cluster of this machine's processors."""
+    problem = None
     try:
-        return distributed.LocalCluster(threads_per_worker=1, dashboard_address=":0")
+        started = distributed.LocalCluster(threads_per_worker=1, dashboard_address=":0")
     except Exception as e:
         problem = StreamError(
             f"no cluster could be started here ({type(e).__name__}). Workers are processes that import the script: "
             'what fits must stand below `if __name__ == "__main__":`. Nobody has reported.'
         )
-    raise problem
+    if problem is not None:
+        raise problem
+    with started as cluster, distributed.Client(cluster) as own:
+        yield own
 
 
 def calling(client: Any, done: Callable[[int], None]) -> Each:

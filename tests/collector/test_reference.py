@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from privreg.collector.estimation.coordinates import bounded, lattice, normal_points
+from privreg.collector.estimation.coordinates import bounded, lattice
 
 
 def _map(mean: list[float], cov: list[list[float]]) -> np.ndarray:
@@ -20,7 +20,7 @@ def _inside(points: np.ndarray, rows: np.ndarray) -> np.ndarray:
     return np.asarray(points @ np.linalg.inv(rows).T)
 
 
-WHITE = normal_points(np.eye(2), constant=True)
+WHITE = np.column_stack([np.ones(len(lattice(2))), lattice(2)])
 
 
 def test_an_even_covariate_is_even() -> None:

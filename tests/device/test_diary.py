@@ -141,7 +141,7 @@ def test_reports_are_those_of_simulations(kind: str, role: str) -> None:
     usable = np.isfinite(rows.y) & np.isfinite(rows.x).all(axis=2)
     parts = report.parts_of(engine.persons, usable, rows.weight)
     there = Devices(engine, state._replace(offsets=state.offsets[:1]), None)
-    theirs, _ = there.before_noise(Block(rows.y, rows.x, rows.offset, None, None, rows.clamped, parts))
+    theirs, _ = there.before_noise(Block(rows.y, rows.x, rows.offset, clamped=rows.clamped, parts=parts))
     form = plan.roles[role]
     ours = np.array(
         [answer.values(form, answer.of_person(plan, asked, 0, answer.rows_of(plan, one))) for one in answers(data)]

@@ -560,7 +560,7 @@ def test_whatever_sums_a_server_makes_up_neighbours_stay_within_the_budget(
         )  # fmt: skip
         if state.role == "over":
             break
-        blocks = (Block(one.y[i : i + 1], one.x[i : i + 1], None, None, None, one.clamped[i : i + 1])
+        blocks = (Block(one.y[i : i + 1], one.x[i : i + 1], clamped=one.clamped[i : i + 1])
                   for i in range(len(far)))  # fmt: skip
         sums = [by_group(fit.run.plan, state, block, None)[0][0].astype(object) for block in blocks]
         noise = 4 ** steps(fit.run.plan, state).bits

@@ -173,7 +173,7 @@ def test_what_devices_say_of_clamping_is_what_the_simulation_does():
     role = plan.roles["clamping"]
     rows = [Row(r, v, 0.0, tuple(map(float, f))) for r, v, f in zip(x.tolist(), y.tolist(), flags, strict=True)]
     sent = [answer.values(role, answer.before_noise(plan, asked, 0, row)) for row in rows]
-    played, _ = Devices(fit, state, None).before_noise(Block(y, x, None, None, None, flags))
+    played, _ = Devices(fit, state, None).before_noise(Block(y, x, clamped=flags))
     np.testing.assert_array_equal(sent, role.radius * played)
 
 

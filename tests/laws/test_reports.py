@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import privreg as pr
-from privreg.families.weights import SCORE_WEIGHTS
+from privreg.families.scores import SCORE_WEIGHTS
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism
 from privreg.privacy.noise import NoiseStream, derived_key

@@ -70,7 +70,6 @@ def test_the_published_algorithm_is_reached_from_few_places():
         for file in graph.find_modules_that_directly_import(found) - inside - {"privreg"}
     }
     assert doors == {
-        ("privreg.simulation.tuning", f"{room}.chain.run"),
         ("privreg.fits.settings", f"{room}.chain.plans"),
         *(
             ("privreg.fits.published", f"{room}.chain.{name}")

@@ -273,7 +273,7 @@ def test_what_bounds_clamp_is_told_with_the_noise_of_all_its_numbers(name):
         radius = mech.bits_radius(m)
         one = [randomised_one(mech.channel(m), v - 0.5, radius, e) for v, e in zip(told, noise, strict=True)]
         told = np.array(one) + 0.5
-    got = by_record(plan, state, noise, Block(y, x, None, None, None, flags))
+    got = by_record(plan, state, noise, Block(y, x, clamped=flags))
     np.testing.assert_allclose(got[0], told.sum(axis=0), **CLOSE)
     assert plan.radius("clamping") == mech.bits_radius(m)
 
@@ -378,7 +378,7 @@ def test_what_bounds_clamp_counts_for_no_more_than_its_noise_is_made_for(first, 
 
     def sums(row):
         flags = np.concatenate([others, np.array([row])])
-        return by_record(plan, state, np.zeros(0), Block(y, x, None, None, None, flags))[0]
+        return by_record(plan, state, np.zeros(0), Block(y, x, clamped=flags))[0]
 
     assert np.linalg.norm(sums(first) - sums(second)) <= bits_sensitivity(9)
     assert np.linalg.norm(sums([True] * 9) - sums([False] * 9)) == bits_sensitivity(9)

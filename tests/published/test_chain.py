@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privreg.errors import DataError
-from privreg.families.scores import psi
-from privreg.families.weights import SCORE_WEIGHTS, omega
+from privreg.families.scores import SCORE_WEIGHTS, omega, psi
 from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol.codes import BLOCK, DIAGONAL, FULL, NONE
 from privreg.published.chain import collector, kernels

@@ -13,7 +13,7 @@ import privreg as pr
 from privreg.audit.neighbours import Row
 from privreg.audit.reports import chain_reports
 from privreg.errors import BudgetError, InferenceError, OptionError
-from privreg.families.weights import SCORE_WEIGHTS
+from privreg.families.scores import SCORE_WEIGHTS
 from privreg.privacy.conversions import gdp_delta, gdp_mu, gdp_mus
 from privreg.privacy.mechanisms import Mechanism, joint_sensitivity
 from privreg.privacy.noise import NoiseStream, derived_key, seeded_key

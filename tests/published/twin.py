@@ -22,7 +22,7 @@ from tests.devices import inner, randomised_one
 
 if TYPE_CHECKING:
     from privreg.base.arrays import Array
-    from privreg.families.weights import ScoreWeights
+    from privreg.families.scores import ScoreWeights
     from privreg.published.chain.plans import Plan, Published, Steps
 
 

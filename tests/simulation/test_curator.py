@@ -515,7 +515,7 @@ def test_sums_of_neighbours_are_as_far_apart_as_the_budget_allows(
     whole = dict.fromkeys(itertools.combinations(range(len(FAR)), 2), Fraction(0))
     for progress in run.chain.history[:-1]:
         state = progress.state
-        blocks = [Block(ends.y[i : i + 1], ends.x[i : i + 1], None, None, None, ends.clamped[i : i + 1])
+        blocks = [Block(ends.y[i : i + 1], ends.x[i : i + 1], clamped=ends.clamped[i : i + 1])
                   for i in range(len(FAR))]  # fmt: skip
         sums = [by_group(run.plan, state, one, None)[0][0] for one in blocks]
         noise = steps(run.plan, state).bits

@@ -11,7 +11,7 @@ import statsmodels.api as sm
 from scipy.stats import t as student
 
 import privreg as pr
-from privreg.collector.inference.pivots import scaling_critical, scaling_sf
+from privreg.collector.inference.pivots import RandomScaling, scaling_sf
 from privreg.errors import InferenceError, NotPrivateError, OptionError, PrivacyLeakWarning, UnsupportedArgumentError
 from privreg.fits.published import mixing_note
 from privreg.fits.settings import FitOptions
@@ -154,7 +154,7 @@ def test_p_values_and_intervals_are_those_of_the_limit_law(tuning):
     v = np.diag(e.cov) / 6 * res._fit.updates
     t = np.sqrt(res._fit.updates) * np.abs(res.params) / np.sqrt(v)
     np.testing.assert_allclose(res.pvalues, scaling_sf(t.to_numpy()), rtol=1e-9)
-    half = scaling_critical(0.1) * np.sqrt(v / res._fit.updates)
+    half = RandomScaling().critical(0.1) * np.sqrt(6.0 * v / res._fit.updates)
     np.testing.assert_allclose(res.conf_int(0.1)[1] - res.params, half, rtol=1e-9)
 
 

@@ -89,7 +89,7 @@ def people(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray, np
 
 def block(asked: Devices, y: np.ndarray, x: np.ndarray, weight: np.ndarray | None = None) -> Block:
     usable = np.isfinite(y) & np.isfinite(x).all(axis=2)
-    return Block(y, x, None, None, None, None, parts_of(asked.plan.persons, usable, weight))
+    return Block(y, x, parts=parts_of(asked.plan.persons, usable, weight))
 
 
 @pytest.mark.parametrize("one", [False, True])

@@ -198,7 +198,7 @@ def test_neighbours_in_any_silo_move_its_own_sums_by_no_more_than_the_budget(
     whole = dict.fromkeys(itertools.combinations(range(len(FAR)), 2), Fraction(0))
     for progress in run.chain.history[:-1]:
         state = progress.state
-        each = [Block(ends.y[i : i + 1], ends.x[i : i + 1], None, None, None, ends.clamped[i : i + 1])
+        each = [Block(ends.y[i : i + 1], ends.x[i : i + 1], clamped=ends.clamped[i : i + 1])
                 for i in range(len(FAR))]  # fmt: skip
         sums = [by_group(run.plan, state, one, None)[0][0] for one in each]
         noise = 4 ** steps(run.plan, state).bits

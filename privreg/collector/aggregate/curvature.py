@@ -5,7 +5,7 @@ Equations (6) and (9). Squared scores are pooled alike.
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,7 +30,7 @@ def curvature(
 ) -> Curvature:
     """Curvature between rounds' slopes, pooled by precision, and what is known of covariates: Equation (9).
 
-    Rounds differ by the sampling of so many `people`, and slopes by the share `far`, see `pooling`.
+    Rounds differ by the sampling of so many `people`, and slopes by the share `far`, see `pooled`.
     """
     slopes, noises = [s.slope for s in rounds], [s.sds[1] * s.wider for s in rounds]
     reference = height = progress.filled * plan.rules.slope
@@ -40,10 +40,10 @@ def curvature(
     return Curvature(*posterior(mean, noise, progress.known.whole, height), height, mean, noise, shares)
 
 
-def pooling(
-    noises: Sequence[float], people: Sequence[float], square: float, far: Array | float = 0.0
-) -> tuple[Array, float]:
-    """Shares by which rounds' matrices are pooled, and the sd of an entry then: of noise and of sampling.
+def pooled(
+    matrices: Sequence[Array], noises: Sequence[float], people: Sequence[float], square: float, far: Array | float = 0.0
+) -> tuple[Array, float, Array]:
+    """Mean of rounds' matrices, the sd of its entries, of noise and of sampling, and rounds' shares.
 
     `square` is the mean square of what multiplies z z', or at least the square of its mean: for normal z an entry has
     it once to three times, about twice. `far` is the share by which slopes may differ from that at the estimate.
@@ -51,13 +51,8 @@ def pooling(
     alone = np.square(noises) + 2.0 * square / np.array(people)
     precision = 1.0 / (alone + square * np.square(far))
     shares = precision / precision.sum()
-    return np.asarray(shares), math.sqrt(float(shares**2 @ alone))
-
-
-def pooled(matrices: Sequence[Array], *how: Any) -> tuple[Array, float, Array]:
-    """Mean of rounds' matrices, the sd of its entries, and rounds' shares; `how` they are pooled: see `pooling`."""
-    shares, noise = pooling(*how)
-    return np.asarray(sum(w * one for w, one in zip(shares, matrices, strict=True))), noise, shares
+    mean = sum(w * one for w, one in zip(shares, matrices, strict=True))
+    return np.asarray(mean), math.sqrt(float(shares**2 @ alone)), shares
 
 
 def level(pooled: Array, noise: float, reference: float, unsure: float, least: float = math.inf) -> float:

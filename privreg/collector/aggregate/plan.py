@@ -21,7 +21,6 @@ from privreg.families.hazards import longest as followed_until
 from privreg.families.scores import Gauge, Scoring, scoring_of
 from privreg.protocol import sums
 from privreg.protocol.plans import Persons, Shape
-from privreg.protocol.schedule import PILOTS
 
 EVIDENT: Final = 2.5  # Standard errors by which a clamped share must stand out
 PRODUCTS: Final = 0.25  # Part of a report on measures of fit that products take
@@ -291,12 +290,6 @@ class Plan(NamedTuple):
         role, rest = progress.state.role, self.rows - progress.over
         return max(rest - self.measured if role == "main" else min(self.sizes[role], rest), 1)
 
-    @property
-    def early(self) -> int:
-        """Records of all rounds before the main one, at most."""
-        times = {"moments": 2, "approach": PILOTS}
-        return sum(max(n, 1) * times.get(role, 1) for role, n in self.sizes.items())
-
     def distance2(self, role: str, state: "State | None" = None) -> Fraction:
         """Largest squared distance of two reports of norm 1 at most, of a state, or any.
 
@@ -371,10 +364,6 @@ class State(NamedTuple):
     def threshold(self, rules: Rules) -> float:
         """The score's threshold c."""
         return rules.ratio * self.scale if rules.follows else rules.fixed
-
-    def at(self, rules: Rules) -> float:
-        """Number that the score is computed at: the threshold, or the extra parameter."""
-        return self.scale if rules.scoring.extra else self.threshold(rules)
 
 
 class Known(NamedTuple):

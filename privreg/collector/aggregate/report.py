@@ -233,7 +233,8 @@ def _scores(plan: Plan, state: State, y: Array, x: Array, shift: Array, of: Arra
     Of people by the parts `of` their rows, with one weight a person: Equations (26) and (28). Matrices of several
     linear predictors are products S ⊗ z z': Equation (19).
     """
-    rules, c, reach, z = plan.rules, state.at(plan.rules), state.reach(plan), x @ state.rows.T
+    rules, reach, z = plan.rules, state.reach(plan), x @ state.rows.T
+    c = state.scale if rules.scoring.extra else state.threshold(rules)  # an extra parameter stands for the threshold
     length = np.einsum("ij,ij->i", z, z)
     if of is not None:  # a weight of each row would bias slopes within people where errors are skewed
         length = np.repeat((of * length.reshape(of.shape)).sum(axis=1), of.shape[1])

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from privreg.base.arrays import Array
@@ -357,11 +356,6 @@ def _located(tried: Array, shares: Array, variance: Array) -> tuple[float, float
     inner = points[order][np.minimum(at, len(points) - 1)]
     middle, half = 0.5 * (inner[0] + inner[-1]), 0.5 * (inner[-1] - inner[0])
     return centre, scale, np.array(off), np.concatenate([inner, middle + half * guards])
-
-
-def converged(search: Search) -> NDArray[np.bool_]:
-    """True for columns whose search converged: posterior sds of centre and log scale below 1; shape (m,)."""
-    return np.asarray((search.unsure < 1.0).all(axis=0))
 
 
 class Bounded(NamedTuple):

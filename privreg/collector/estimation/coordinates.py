@@ -112,7 +112,8 @@ def _points(plan: Plan, scatter: Scatter, shares: Array, rows: Array, near: Arra
             plan.columns.cells, known, whitener, stretch, np.nan_to_num(shares), constant=constant
         )
     else:
-        points = normal_points(whitening.correlation(whitener, constant), constant)
+        points = lattice(d - int(constant)) @ np.linalg.cholesky(whitening.correlation(whitener, constant)).T
+        points = np.column_stack([np.ones((len(points), int(constant))), points])
         whitener = whitening.scaled(whitener, constant)
     points = bounded(points, whitener, _numbers(plan, shares), constant=constant)
     if not plan.columns.made:
@@ -125,12 +126,6 @@ def _points(plan: Plan, scatter: Scatter, shares: Array, rows: Array, near: Arra
         moved[:, made.column] = product - v[:, made.column]
         v[:, made.column] = product
     return np.asarray(points + moved @ rows.T)
-
-
-def normal_points(cov: Array, constant: bool) -> Array:
-    """Points that stand for correlated normal covariates, after the constant if there is one."""
-    z = lattice(len(cov)) @ np.linalg.cholesky(cov).T
-    return np.column_stack([np.ones(len(z)), z]) if constant else z
 
 
 def _added(points: Array, whitener: Array, last: Array, limits: tuple[float, float]) -> Array:

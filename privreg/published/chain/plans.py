@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
-from privreg.families.scores import Score
-from privreg.families.weights import ScoreWeights
+from privreg.families.scores import Score, ScoreWeights
 from privreg.privacy.mechanisms import Mechanism
 from privreg.protocol.plans import Channel, Shape
 from privreg.published.chain.path import Layout

@@ -20,12 +20,12 @@ class Block(NamedTuple):
     x: Array  # shape (n, p), column by column if for rounds, else row by row
     offset: Array | None = None
     weight: Array | None = None  # Squared share of the largest budget, or a survey weight over the largest
-    delay: Ints | None = None  # Rounds by which a record's report is late
     clamped: Array | Flags | None = None  # True if a record was clamped, by column, in rounds that ask; shape (n, D)
-    # Part of each of a person's rows in the report, shape (n, K); y, x and offset have this axis after the first
-    parts: Array | None = None
     cluster: Ints | None = None  # Place of its cluster among those declared
     silo: Ints | None = None  # Place of the silo that holds the record, all that are played together in one
+    delay: Ints | None = None  # Rounds by which a record's report is late
+    # Part of each of a person's rows in the report, shape (n, K); y, x and offset have this axis after the first
+    parts: Array | None = None
     hashes: Any = None  # Keyed hash of the person's id
 
     @property
@@ -243,4 +243,4 @@ class Encoder:
         silo = None if not spec.silos else np.array(column_of(batch, SILO).codes, dtype=np.int64)
         if silo is not None and hashes is not None:  # an id is a person's in one silo alone
             hashes = np.where(hashes == NOBODY, NOBODY, hashes + (silo.astype(np.uint64) << np.uint64(44)))
-        return Block(y, x, offset, weight, None, flags, None, cluster, silo, hashes)
+        return Block(y, x, offset, weight, flags, cluster, silo, hashes=hashes)

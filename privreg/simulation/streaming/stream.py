@@ -231,12 +231,12 @@ class Stream:
             x = np.where(lacking[:, None], self._run.absent, x)  # as x lies
         offset = None if rows.offset is None else np.nan_to_num(rows.offset)
         clamped = None if rows.clamped is None else rows.clamped * ~silent[:, None]
-        more = (rows.cluster, rows.silo) if rows.silo is not None else () if rows.cluster is None else (rows.cluster,)
-        size = sum(c.nbytes for c in (y, x, offset, rows.weight, clamped, *more) if c is not None)
+        rows = rows._replace(y=y, x=x, offset=offset, clamped=clamped, hashes=None)
+        size = sum(c.nbytes for c in rows if c is not None)
         self._run.refuse(len(y), size, clustered=rows.cluster is not None)
         self._broken = True  # an interrupt inside would leave noise used but not marked
         self._marks.append((self.rows_read, self.nobs - skip))
-        self._run.advance(y, x, offset, rows.weight, clamped, *more)
+        self._run.advance(*rows)
         self.rows_read += read
         while self._marks and (self.nobs if len(self._marks) < 2 else self._marks[1][1]) <= self._run.noised:
             self._marks.pop(0)

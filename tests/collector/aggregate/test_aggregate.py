@@ -349,11 +349,12 @@ def test_reach_falls_with_noise_and_is_the_99_percent_point_without() -> None:
 
 def test_rounds_are_pooled_by_precision_so_that_no_small_one_does_harm() -> None:
     """Noise of a mean falls like 1/m: ten batches of a tenth bring ten times the noise variance of one."""
-    shares, sd = curvature.pooling([0.1, *10 * [1.0]], [1_000, *10 * [100]], 0.0)
+    mean, sd, shares = curvature.pooled([1.0, *10 * [2.0]], [0.1, *10 * [1.0]], [1_000, *10 * [100]], 0.0)
+    assert mean == pytest.approx(shares @ [1.0, *10 * [2.0]])
     assert shares[0] / shares[1] == pytest.approx(100.0)
     assert shares.sum() == pytest.approx(1.0)
-    assert sd < 0.1 <= curvature.pooling([0.1], [1_000], 0.0)[1]
-    shares, _ = curvature.pooling([1e-9, 1e-9], [300, 100], 0.7)  # all sampling: by people
+    assert sd < 0.1 <= curvature.pooled([1.0], [0.1], [1_000], 0.0)[1]
+    *_, shares = curvature.pooled([1.0, 1.0], [1e-9, 1e-9], [300, 100], 0.7)  # all sampling: by people
     assert shares == pytest.approx([0.75, 0.25])
 
 
@@ -363,7 +364,7 @@ def test_what_sampling_adds_to_a_pooled_entry_is_that_of_normal_covariates() -> 
     z = rng.standard_normal((m, d))
     for slope, mean in ((np.ones(m), 1.0), ((rng.random(m) < inside).astype(float), inside)):
         parts = report.products(z, slope).reshape(100, -1, d * (d + 1) // 2).var(axis=1).mean(axis=1)
-        claimed, sd = curvature.pooling([0.0], [1], mean**2)[1] ** 2, parts.std() / 10.0
+        claimed, sd = curvature.pooled([1.0], [0.0], [1], mean**2)[1] ** 2, parts.std() / 10.0
         assert parts.mean() > claimed - 4.0 * sd
         assert mean < 1.0 or parts.mean() < claimed + 4.0 * sd
 

@@ -16,7 +16,6 @@ from privreg.collector.inference.pivots import (
     Normal,
     RandomScaling,
     StudentT,
-    scaling_critical,
     scaling_sf,
     simulate,
     wald_sf,
@@ -26,19 +25,19 @@ from privreg.fits.published import central_sandwich, local_sandwich
 from privreg.published.chain.collector import ChainSummary
 
 
-def wald_critical(level, q, lanes=1):
+def wald_critical(level, q):
     """The value that W_q exceeds with this probability."""
     high = 10.0
-    while wald_sf(high, q, lanes) > level:
+    while wald_sf(high, q) > level:
         high *= 2
-    return brentq(lambda w: wald_sf(w, q, lanes) - level, 0.0, high, xtol=1e-9)
+    return brentq(lambda w: wald_sf(w, q) - level, 0.0, high, xtol=1e-9)
 
 
-def bridges(q, lanes, steps, draws, seed):
+def bridges(q, steps, draws, seed):
     """The matrix's part of W_q for random walks of so many steps: what the limit is an approximation to."""
     k = np.arange(1, steps)
     values = 1.0 / (4.0 * steps**2 * np.sin(np.pi * k / (2 * steps)) ** 2)
-    scale = np.sqrt(np.repeat(values, lanes) / lanes)[:, None]
+    scale = np.sqrt(values)[:, None]
     rng, out = np.random.default_rng(seed), []
     for _ in range(draws // 100):
         z = rng.standard_normal((100, len(scale), q)) * scale
@@ -47,45 +46,38 @@ def bridges(q, lanes, steps, draws, seed):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("q", "lanes"), [(2, 1), (10, 1), (2, 8), (10, 12), (20, 16), (20, 1)])
-def test_joint_tests_hold_their_level_from_the_fewest_steps_that_are_allowed(q, lanes):
-    steps = max(ENOUGH, -(-ENOUGH * q // (2 * lanes)))
+@pytest.mark.parametrize("q", [2, 10, 20])
+def test_joint_tests_hold_their_level_from_the_fewest_steps_that_are_allowed(q):
+    steps = max(ENOUGH, -(-ENOUGH * q // 2))
     # averaged: the χ² part is exact
-    level = chi2.sf(wald_critical(0.05, q, lanes) / bridges(q, lanes, steps, 2000, 1), q)
+    level = chi2.sf(wald_critical(0.05, q) / bridges(q, steps, 2000, 1), q)
     error = 4.0 * level.std() / np.sqrt(len(level))
     assert level.mean() - error < 0.06
     assert level.mean() + error > 0.05
-    assert 0.0 < RandomScaling(lanes, steps).joint_sf(5.0, q) < 1.0
-    with pytest.raises(InferenceError, match=f"needs {steps} updates of each of {lanes} group"):
-        RandomScaling(lanes, steps - 1).joint_sf(5.0, q)
+    assert 0.0 < RandomScaling(steps).joint_sf(5.0, q) < 1.0
+    with pytest.raises(InferenceError, match=f"needs {steps} updates, and there were {steps - 1}"):
+        RandomScaling(steps - 1).joint_sf(5.0, q)
 
 
 def test_critical_values_at_the_usual_levels():
-    found = [scaling_critical(a) for a in (0.2, 0.1, 0.05, 0.02, 0.01)]
+    found = [np.sqrt(6.0) * RandomScaling().critical(a) for a in (0.2, 0.1, 0.05, 0.02, 0.01)]
     np.testing.assert_allclose(found, [3.8749, 5.3227, 6.7473, 8.6132, 10.0173], atol=6e-5)
 
 
-def test_lanes_narrow_the_law_towards_the_normal():
-    found = [scaling_critical(0.05, k) for k in (1, 2, 4, 8, 16, 32)]
-    np.testing.assert_allclose(found, [6.747, 5.865, 5.359, 5.086, 4.945, 4.873], atol=6e-4)
-    assert scaling_critical(0.05, 100_000) == pytest.approx(1.959964 * np.sqrt(6), rel=1e-4)
-
-
-@pytest.mark.parametrize("lanes", [1, 3])
 @pytest.mark.parametrize("t", [1e-3, 0.1, 1.0, 6.7473, 25.0])
-def test_tail_equals_the_integral_by_another_rule(t, lanes):
+def test_tail_equals_the_integral_by_another_rule(t):
     def f(phi):
-        u = t / (np.sqrt(lanes) * np.sin(phi))
-        return np.exp(0.5 * lanes * (np.log(2 * u) - u - np.log1p(-np.exp(-2 * u))))
+        u = t / np.sin(phi)
+        return np.exp(0.5 * (np.log(2 * u) - u - np.log1p(-np.exp(-2 * u))))
 
     value = 2 / np.pi * quad(f, 0, np.pi / 2, epsabs=1e-13, limit=500)[0]
-    assert scaling_sf(t, lanes)[0] == pytest.approx(value, rel=1e-9, abs=1e-11)
+    assert scaling_sf(t)[0] == pytest.approx(value, rel=1e-9, abs=1e-11)
 
 
-@given(st.floats(0, 300), st.floats(0, 300), st.integers(1, 40))
-def test_tail_is_a_survival_function(a, b, lanes):
+@given(st.floats(0, 300), st.floats(0, 300))
+def test_tail_is_a_survival_function(a, b):
     low, high = sorted((a, b))
-    p = scaling_sf([0.0, low, high], lanes)
+    p = scaling_sf([0.0, low, high])
     assert p[0] == pytest.approx(1.0)
     assert p[0] + 1e-12 >= p[1] >= p[2] >= 0.0
 
@@ -123,7 +115,7 @@ def test_joint_table_agrees_with_the_exact_law_for_one_restriction():
 def test_joint_critical_values():
     # two simulations of our own with 600 terms: 103.33 and 103.48, standard error 0.08
     assert wald_critical(0.05, 2) == pytest.approx(103.4, abs=0.3)
-    assert wald_critical(0.05, 1) == pytest.approx(scaling_critical(0.05) ** 2, rel=0.005)
+    assert wald_critical(0.05, 1) == pytest.approx(6.0 * RandomScaling().critical(0.05) ** 2, rel=0.005)
     values = [wald_critical(0.05, q) for q in range(1, MAX_RESTRICTIONS + 1)]
     assert np.all(np.diff(values) > 0)
     assert wald_sf(wald_critical(0.01, 7), 7) == pytest.approx(0.01)
