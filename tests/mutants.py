@@ -2487,7 +2487,7 @@ MUTANTS = (
     Mutant(
         "moments are not learned",
         "privreg/collector/rounds.py",
-        "progress._replace(scatter=_moments(plan, progress, total, people))",
+        "progress._replace(scatter=scatter)",
         "progress._replace()",
         (f"{ROUNDS}::test_whether_a_private_response_is_missing_is_told_by_noise_alone",),
     ),

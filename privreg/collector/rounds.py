@@ -16,7 +16,7 @@ from scipy.special import ndtri
 
 from privreg.base.arrays import Array
 from privreg.collector.covariates import moments, whitening
-from privreg.collector.covariates.moments import Clamped, Scatter
+from privreg.collector.covariates.moments import Clamped
 from privreg.collector.design import Ask, Batch, Design
 from privreg.collector.estimation import coordinates, curvature, reference
 from privreg.collector.estimation.combination import carry_rounds, observed
@@ -81,8 +81,20 @@ def advance(plan: Plan, progress: Progress, reports: Batch | None) -> Progress:
         case "location":
             sums = reports.total.sum(axis=0), reports.weight.sum(axis=0)
             progress = progress._replace(places=moments.narrowed(progress.places, *sums, plan.sd(role)))
-        case "moments":
-            progress = progress._replace(scatter=_moments(plan, progress, total, people))
+        case "moments":  # add them to the whitening map
+            scatter, number, persons = progress.scatter, progress.state.number, plan.persons
+            if not plan.label:
+                scatter = moments.learn(
+                    *(scatter, total, people, plan.sd(role), plan.layout._replace(constant=True), plan.factors),
+                    constant2=coordinates.constant2(plan, progress, number),
+                    nonresponse=plan.nonresponse or persons is not None,
+                    together=persons.rows if persons else 1,
+                )
+            elif any(r.role == role for r in plan.rounds[:number]):  # of covariates, which are public
+                scatter = moments.exact(scatter, total, (*plan.columns.gaps, *(0.0,) * int(plan.layout.response)))
+            else:
+                scatter = moments.sizes(scatter, total)
+            progress = progress._replace(scatter=scatter)
         case "clamping":
             progress = progress._replace(clamped=Clamped(progress.state.number, people, total, reports.people))
         case _:
@@ -131,22 +143,6 @@ def advance(plan: Plan, progress: Progress, reports: Batch | None) -> Progress:
         return progress._replace(state=state._replace(theta=found.theta), gauge=gauge, final=found)
     # a report on clamping is none on coefficients
     return _offset(plan, progress, state) if role == "clamping" else _next(plan, progress, state)
-
-
-def _moments(plan: Plan, progress: Progress, total: Array, people: float) -> Scatter:
-    """Whitening map with the sum of a round on second moments added."""
-    scatter, number = progress.scatter, progress.state.number
-    if plan.label:  # covariates are public
-        if not any(r.role == "moments" for r in plan.rounds[:number]):
-            return moments.sizes(scatter, total)
-        return moments.exact(scatter, total, (*plan.columns.gaps, *(0.0,) * int(plan.layout.response)))
-    layout, persons = plan.layout._replace(constant=True), plan.persons
-    return moments.learn(
-        *(scatter, total, people, plan.sd("moments"), layout, plan.factors),
-        constant2=coordinates.constant2(plan, progress, number),
-        nonresponse=plan.nonresponse or persons is not None,
-        together=persons.rows if persons else 1,
-    )
 
 
 def scored(plan: Plan, progress: Progress, reports: Batch) -> Progress:

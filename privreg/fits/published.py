@@ -33,7 +33,7 @@ from privreg.published.chain.path import BATCHES, Layout, growing_edges, path_sa
 from privreg.published.chain.plans import Plan, Published, turns
 from privreg.published.chain.run import BURN_IN, AveragedSGD, Mark
 from privreg.results.data import Equation, Later
-from privreg.tables.diagnostics import Diagnostic, note
+from privreg.tables.diagnostics import note
 
 CURVATURE_SHARE: Final = 0.1
 FEWEST: Final = 16  # Blocks of the path
@@ -216,7 +216,8 @@ def report(run: AveragedSGD, spec: ModelSpec, settings: Settings, order: NDArray
     spending = "no pilot; no curvature spending"
     if chain.curvature_people:
         spending = f"{chain.curvature_people:,} people sent curvature instead of a score; no extra budget"
-    mixing = mixing_note(how, chain.updates)
+    # a path too short to have forgotten its start, judged from public numbers only
+    mixed = how.steps.total(chain.updates) * how.weakest
     windows = None
     if known := of_chain(estimates):
         # means of iterates between marks, by differences of sums. The first sixteenth of the path, as far as the next
@@ -250,7 +251,7 @@ def report(run: AveragedSGD, spec: ModelSpec, settings: Settings, order: NDArray
         tuning=f"published: step {steps.gamma:.4g} (k{delay})^-{steps.alpha:g}, {how.batch} a batch, averaged",
         spending=spending,
         bound=f"{how.bound:.4g} (internal units), weights ω = {weights.formula}",
-        notes=() if mixing is None else (mixing,),
+        notes=(note("few.steps", forgotten=mixed, wanted=MIXING),) if mixed < MIXING else (),
         mechanics=_mechanics(run, settings, personal=spec.personal),
         steps=Later(lambda: windows),
         equation=Equation(  # at the residual scale if that is estimated: no row map, no offsets
@@ -265,12 +266,6 @@ def report(run: AveragedSGD, spec: ModelSpec, settings: Settings, order: NDArray
             theta=theta,
         ),
     )
-
-
-def mixing_note(how: Published, updates: int) -> Diagnostic | None:
-    """Words for a path too short to have forgotten its start, judged from public numbers only."""
-    forgotten = how.steps.total(updates) * how.weakest
-    return note("few.steps", forgotten=forgotten, wanted=MIXING) if forgotten < MIXING else None
 
 
 def curator_sds(mechanism: Mechanism, plan: Plan) -> tuple[float, float]:
