@@ -49,9 +49,8 @@ from privreg.collector.aggregate import plan as planned
 from privreg.collector.aggregate import report, rounds
 from privreg.collector.aggregate.estimate import estimate
 from privreg.collector.aggregate.plan import Plan
-from privreg.fits.aggregate import doubts
+from privreg.fits.aggregate import doubts, plan_of
 from privreg.formula.spec import ModelSpec
-from privreg.simulation import aggregate
 from privreg.simulation.streaming.encoding import Encoder
 from privreg.tables.diagnostics import reliable
 from tests.reference import two_collectors as reference
@@ -78,7 +77,7 @@ def prepared(name: str, n: int, mu: float) -> tuple[ModelSpec, Plan, Encoder]:
     model = pr.PrivateOnlineRegression.from_formula(
         design.formula, rows, family=design.family, bounds=design.bounds, levels=design.levels, mu=mu
     )
-    plan, order = aggregate.plan_of(model._spec, n)
+    plan, order = plan_of(model._spec, n)
     return model._spec, plan, Encoder(model._spec, order, None, by_column=True)
 
 

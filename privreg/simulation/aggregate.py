@@ -25,14 +25,11 @@ from privreg.collector.design import Batch, begin
 from privreg.collector.inference.methods import dealt
 from privreg.errors import DataError, StreamError, UnsupportedArgumentError
 from privreg.families.scores import Gauge
-from privreg.fits.aggregate import plan_of
 from privreg.privacy.noise import KEY_BYTES, derived_key, normals, refuse_fork
 from privreg.protocol import lattice
 from privreg.protocol.sums import summed_groups
 from privreg.simulation.rounds import ALONE, Crew, Run
 from privreg.simulation.streaming.encoding import Block, cut, joined, picked
-
-__all__ = ["AggregateRun", "Batch", "plan_of", "total"]
 
 NUMBERS: Final = 1 << 21  # Numbers of reports that are made together, about
 ROWS: Final = 8_192

@@ -17,6 +17,7 @@ from privreg.collector.aggregate.estimate import estimate
 from privreg.collector.aggregate.plan import Plan, Progress, State, Summed, rules_of
 from privreg.errors import UnsupportedArgumentError
 from privreg.families.scores import Gauge
+from privreg.fits.aggregate import plan_of
 from privreg.fits.plan import to_user
 from privreg.privacy.mechanisms import psd_sensitivity
 from privreg.privacy.noise import normals
@@ -330,7 +331,7 @@ def test_a_plan_encodes_what_the_front_door_declares() -> None:
     model = pr.PrivateOnlineRegression.from_formula(
         "y ~ g + x", frame, bounds={"x": (0, 10), "y": (0, 20)}, levels={"g": ["n", "y"]}, mu=1
     )
-    plan, order = aggregate.plan_of(model._spec, 400)
+    plan, order = plan_of(model._spec, 400)
     assert plan.dummies.tolist() == [False, True, False]
     rows = Encoder(model._spec, order, None, by_column=True).encode(frame)
     assert (rows.x >= plan.lows - 1e-12).all()

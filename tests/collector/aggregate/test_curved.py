@@ -15,8 +15,8 @@ import privreg as pr
 from privreg.collector.aggregate.common import leaning, on_the_way, secants, tilted
 from privreg.collector.aggregate.estimate import estimate
 from privreg.collector.aggregate.plan import State, rules_of
+from privreg.fits.aggregate import plan_of
 from privreg.fits.plan import to_user
-from privreg.simulation import aggregate
 from privreg.simulation.streaming.encoding import Encoder
 from tests.reference import two_collectors as reference
 
@@ -246,7 +246,7 @@ def planned(formula, family, data, **more):
         formula, data.head(20), family=family, mu=1.0, bounds=bounds, levels=levels,
         trust="two_collectors", **more,
     )  # fmt: skip
-    plan, order = aggregate.plan_of(model._spec, len(data))
+    plan, order = plan_of(model._spec, len(data))
     rows = Encoder(model._spec, order, None, by_column=True).encode(data)
     return model, plan, rows
 
@@ -254,7 +254,7 @@ def planned(formula, family, data, **more):
 def fitted(formula, family, data, seed, **more):
     """The plan of a fit with two collectors, its estimate, and the map to the user's coefficients."""
     model, plan, rows = planned(formula, family, data, **more)
-    order = aggregate.plan_of(model._spec, len(data))[1]
+    order = plan_of(model._spec, len(data))[1]
     progress = reference.play(plan, rows.y, rows.x, seed, rows.offset)
     return plan, estimate(plan, progress), to_user(model._spec, order)
 
