@@ -209,11 +209,6 @@ class Encoder:
         if not self._sorted and units.mix is None:
             self._design, self._sorted = scaled.ordered(order), True
 
-    @property
-    def width(self) -> int:
-        """Columns of the rows."""
-        return len(self.order)
-
     def encode(self, batch: Any, *, clamped: bool = False) -> Block:
         """Rows of a batch; with `clamped`, also flags of clamped values."""
         spec, units = self._spec, self._spec.units

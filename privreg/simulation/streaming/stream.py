@@ -167,7 +167,7 @@ class Stream:
     def _update_all(self, batches: Iterable[Any], threads: int) -> Iterator[int]:
         """Update by every batch in `threads` threads, of which this is one; gives the people so far."""
         with self._alone(), Crew(threads) as crew:
-            reading = pieces(batches, chunk_of(self._encoder.width))
+            reading = pieces(batches, chunk_of(len(self._encoder.order)))
             self._run.crew = crew
             coming: deque[tuple[int, Callable[[], list[Block]]]] = deque()
             problem, more = None, True
