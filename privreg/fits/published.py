@@ -309,7 +309,7 @@ def _of_chain(method: Method, run: AveragedSGD, chain: ChainSummary, settings: S
             return Estimate(name, cov, StudentT(found.df) if name == "batch_means" else Anytime(people))
         return Estimate(name, cov, Bootstrap(found.moves @ run.to_user.T, name == "block_bootstrap_t"))
     if method.scaling:
-        pivot = RandomScaling(chain.updates)
+        pivot = RandomScaling(1, chain.updates)
         if chain.scaling.ndim == 1 and chain.scaling.size:
             return Estimate(name, run.variances(chain), pivot)
         return Estimate(name, user(6.0 * chain.scaling / chain.updates), pivot)

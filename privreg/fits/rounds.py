@@ -253,7 +253,7 @@ def _estimates(
             path = np.cumsum(sums - weights[:, None] * mean, axis=0) / total
             share = weights / total
             cov = 6.0 * (path * share[:, None]).T @ path + unknown
-            out.append(Estimate(m.name, cov, RandomScaling(len(weights))))
+            out.append(Estimate(m.name, cov, RandomScaling(1, len(weights))))
         elif m.blocks:
             seen = batches(sums, weights, mean, total)
             drawn = Bootstrap(seen.moves, m.name == "block_bootstrap_t")

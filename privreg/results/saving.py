@@ -25,8 +25,8 @@ def parts(fit: ResultData) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         arrays[f"cov_{i}"] = e.cov
         pivot: list[Any] = ["normal", 1]
         match e.pivot:
-            case RandomScaling(steps=steps):
-                pivot = ["random scaling", 1, *([] if steps is None else [steps])]
+            case RandomScaling(lanes=lanes, steps=steps):
+                pivot = ["random scaling", lanes, *([] if steps is None else [steps])]
             case StudentT(df=df):
                 pivot = ["t", df]
             case Anytime(people=people):
@@ -135,8 +135,7 @@ def _pivot(saved: Any, moves: Any) -> Pivot:
         archive.expect(moves is not None and number <= 2)
         return Bootstrap(moves, studentised=number == 2)
     if kind == "random scaling":
-        archive.expect(number == 1)  # chain
-        return RandomScaling(*steps)
+        return RandomScaling(number, *steps)
     kinds: dict[str, Pivot] = {"normal": Normal(), "t": StudentT(number)}
     return (kinds | {"anytime": Anytime(number)})[kind]
 

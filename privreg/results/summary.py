@@ -140,7 +140,7 @@ def summary(
     if e is not None and not np.isnan(e.variances).all():
         used, called = METHODS[e.method].title, e.pivot.label
         if isinstance(e.pivot, RandomScaling):
-            called = "random-scaling limit"
+            called = f"random-scaling limit{f' of {e.pivot.lanes} groups' if e.pivot.lanes > 1 else ''}"
         critical = np.atleast_1d(joint_critical(e.pivot, e.cov, alpha) if simultaneous else e.pivot.critical(alpha))
         words = f"{100 * (1 - alpha):.6g}% critical value {critical[0]:.3f}"
         if len(critical) > 1:

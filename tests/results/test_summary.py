@@ -296,6 +296,8 @@ def test_the_law_behind_t_and_p_is_named(fitted):
     assert f"refer to {law}" in flat(str(other))
     assert "[0.05" in str(other)
     assert f"std err by {METHOD_WORDS[method]}" in str(other)
+    lanes = changed(fitted, estimates=(dataclasses.replace(fitted._fit.estimates[0], pivot=RandomScaling(4)),))
+    assert "random-scaling limit of 4 groups" in str(lanes.summary())
 
 
 @pytest.mark.some(1)

@@ -132,7 +132,7 @@ def test_f_has_both_degrees_of_freedom(base, rows):
     assert (row["df"], row["df_denom"], row["F"]) == (2, 14, test.fvalue)
     assert row["PR(>F)"] == test.pvalue
     assert list(student.wald_test_terms().summary_frame()) == ["P>F", "df constraint", "F", "df denom"]
-    scaling, _ = twin(base, rows, RIGHT, RandomScaling())
+    scaling, _ = twin(base, rows, RIGHT, RandomScaling(4))
     test = scaling.wald_test("C(g)")
     assert np.isnan(test.df_denom)
     assert test.citation.startswith(f"Wald(2) = {test.statistic:.4g}, p ")

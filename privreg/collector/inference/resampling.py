@@ -223,7 +223,7 @@ _SCALES: Final = 1 << 15  # Draws of the standard errors; fewer where `_NORMALS`
 _USES: Final = 4  # Draws of the estimates for each of them
 _NORMALS: Final = 12_000_000  # Standard normals drawn, about and at most
 _CHUNK: Final = 1 << 20
-_TERMS: Final = 32  # Terms of the Karhunen–Loève series
+_TERMS: Final = 32  # Terms of the Karhunen–Loève series for one lane; the mean over several needs fewer of each
 
 
 def joint_critical(pivot: Pivot, cov: Array, alpha: float) -> float | Array:
@@ -234,7 +234,7 @@ def joint_critical(pivot: Pivot, cov: Array, alpha: float) -> float | Array:
     than those below. Shape (p,) where the distribution has one for each ratio.
 
     With R the correlation of the estimates and Z ~ N(0, R) the ratios are Z_j (Normal); Z_j/s_j with s² the diagonal of
-    a Wishart(df, R)/df independent of Z (StudentT); W_j(1)/√(6 · ∫bridge_j²) with W of covariance R
+    a Wishart(df, R)/df independent of Z (StudentT); W_j(1)/√(6 · mean over lanes of ∫bridge_j²) with W of covariance R
     (RandomScaling), its bridges by the Karhunen–Loève series with the tail's mean added, as in `pivots`. A bootstrap
     (`Bootstrap`, whose columns are the ratios) takes the largest ratio of each of its draws.
 
@@ -264,13 +264,14 @@ def joint_critical(pivot: Pivot, cov: Array, alpha: float) -> float | Array:
 @lru_cache(maxsize=64)
 def _simulated(pivot: Normal | StudentT | RandomScaling, p: int, matrix: bytes, alpha: float) -> float:
     """`joint_critical` of a correlation matrix: s_j² = Σ_r weights_r Y_rj² + rest, Z and rows Y_r ~ N(0, R)."""
-    rest, weights = 1.0, np.asarray([], dtype=np.float64)
+    weights, rest = np.empty(0), 1.0
     match pivot:
         case StudentT(df):
-            rest, weights = 0.0, np.full(df, 1.0 / df)
-        case RandomScaling():
-            weights = np.asarray(6.0 / (np.pi * np.arange(1, _TERMS + 1)) ** 2, dtype=np.float64)
-            rest = 1.0 - float(weights.sum())
+            weights, rest = np.full(df, 1.0 / df), 0.0
+        case RandomScaling(lanes):
+            terms = max(4, int(np.ceil(_TERMS / np.sqrt(lanes))))
+            each = 6.0 / (np.pi * np.arange(1, terms + 1)) ** 2
+            weights, rest = np.repeat(each, lanes) / lanes, 1.0 - float(each.sum())
     rng, rows = np.random.Generator(np.random.SFC64(_JOINT_SEED)), len(weights)
     correlation = np.frombuffer(matrix).reshape(p, p)
     values, vectors = np.linalg.eigh(correlation)

@@ -25,19 +25,19 @@ from privreg.fits.published import central_sandwich, local_sandwich
 from privreg.published.chain.collector import ChainSummary
 
 
-def wald_critical(level, q):
+def wald_critical(level, q, lanes=1):
     """The value that W_q exceeds with this probability."""
     high = 10.0
-    while wald_sf(high, q) > level:
+    while wald_sf(high, q, lanes) > level:
         high *= 2
-    return brentq(lambda w: wald_sf(w, q) - level, 0.0, high, xtol=1e-9)
+    return brentq(lambda w: wald_sf(w, q, lanes) - level, 0.0, high, xtol=1e-9)
 
 
-def bridges(q, steps, draws, seed):
+def bridges(q, lanes, steps, draws, seed):
     """The matrix's part of W_q for random walks of so many steps: what the limit is an approximation to."""
     k = np.arange(1, steps)
     values = 1.0 / (4.0 * steps**2 * np.sin(np.pi * k / (2 * steps)) ** 2)
-    scale = np.sqrt(values)[:, None]
+    scale = np.sqrt(np.repeat(values, lanes) / lanes)[:, None]
     rng, out = np.random.default_rng(seed), []
     for _ in range(draws // 100):
         z = rng.standard_normal((100, len(scale), q)) * scale
@@ -46,17 +46,17 @@ def bridges(q, steps, draws, seed):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("q", [2, 10, 20])
-def test_joint_tests_hold_their_level_from_the_fewest_steps_that_are_allowed(q):
-    steps = max(ENOUGH, -(-ENOUGH * q // 2))
+@pytest.mark.parametrize(("q", "lanes"), [(2, 1), (10, 1), (2, 8), (10, 12), (20, 16), (20, 1)])
+def test_joint_tests_hold_their_level_from_the_fewest_steps_that_are_allowed(q, lanes):
+    steps = max(ENOUGH, -(-ENOUGH * q // (2 * lanes)))
     # averaged: the χ² part is exact
-    level = chi2.sf(wald_critical(0.05, q) / bridges(q, steps, 2000, 1), q)
+    level = chi2.sf(wald_critical(0.05, q, lanes) / bridges(q, lanes, steps, 2000, 1), q)
     error = 4.0 * level.std() / np.sqrt(len(level))
     assert level.mean() - error < 0.06
     assert level.mean() + error > 0.05
-    assert 0.0 < RandomScaling(steps).joint_sf(5.0, q) < 1.0
-    with pytest.raises(InferenceError, match=f"needs {steps} updates, and there were {steps - 1}"):
-        RandomScaling(steps - 1).joint_sf(5.0, q)
+    assert 0.0 < RandomScaling(lanes, steps).joint_sf(5.0, q) < 1.0
+    with pytest.raises(InferenceError, match=f"needs {steps} updates of each of {lanes} group"):
+        RandomScaling(lanes, steps - 1).joint_sf(5.0, q)
 
 
 def test_critical_values_at_the_usual_levels():
@@ -64,20 +64,27 @@ def test_critical_values_at_the_usual_levels():
     np.testing.assert_allclose(found, [3.8749, 5.3227, 6.7473, 8.6132, 10.0173], atol=6e-5)
 
 
+def test_lanes_narrow_the_law_towards_the_normal():
+    found = [np.sqrt(6.0) * RandomScaling(k).critical(0.05) for k in (1, 2, 4, 8, 16, 32)]
+    np.testing.assert_allclose(found, [6.747, 5.865, 5.359, 5.086, 4.945, 4.873], atol=6e-4)
+    assert RandomScaling(100_000).critical(0.05) == pytest.approx(1.959964, rel=1e-4)
+
+
+@pytest.mark.parametrize("lanes", [1, 3])
 @pytest.mark.parametrize("t", [1e-3, 0.1, 1.0, 6.7473, 25.0])
-def test_tail_equals_the_integral_by_another_rule(t):
+def test_tail_equals_the_integral_by_another_rule(t, lanes):
     def f(phi):
-        u = t / np.sin(phi)
-        return np.exp(0.5 * (np.log(2 * u) - u - np.log1p(-np.exp(-2 * u))))
+        u = t / (np.sqrt(lanes) * np.sin(phi))
+        return np.exp(0.5 * lanes * (np.log(2 * u) - u - np.log1p(-np.exp(-2 * u))))
 
     value = 2 / np.pi * quad(f, 0, np.pi / 2, epsabs=1e-13, limit=500)[0]
-    assert scaling_sf(t)[0] == pytest.approx(value, rel=1e-9, abs=1e-11)
+    assert scaling_sf(t, lanes)[0] == pytest.approx(value, rel=1e-9, abs=1e-11)
 
 
-@given(st.floats(0, 300), st.floats(0, 300))
-def test_tail_is_a_survival_function(a, b):
+@given(st.floats(0, 300), st.floats(0, 300), st.integers(1, 40))
+def test_tail_is_a_survival_function(a, b, lanes):
     low, high = sorted((a, b))
-    p = scaling_sf([0.0, low, high])
+    p = scaling_sf([0.0, low, high], lanes)
     assert p[0] == pytest.approx(1.0)
     assert p[0] + 1e-12 >= p[1] >= p[2] >= 0.0
 

@@ -200,6 +200,7 @@ LAWS = {
     "normal": Normal(),
     "t": StudentT(7),
     "random scaling": RandomScaling(),
+    "random scaling of lanes": RandomScaling(8),
     "anytime": Anytime(FIRST),
     "anytime, many": Anytime(10**7),
     "percentile": blocks_of(Bootstrap(moves(40, 1))),

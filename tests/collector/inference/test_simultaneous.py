@@ -20,7 +20,7 @@ from privreg.families import Poisson
 from privreg.results.results import PrivateResults
 from tests.helpers import NAMES, array_model
 
-PIVOTS = [Normal(), StudentT(7), StudentT(31), RandomScaling()]
+PIVOTS = [Normal(), StudentT(7), StudentT(31), RandomScaling(), RandomScaling(4), RandomScaling(16)]
 
 
 def correlated(p, rho):
@@ -94,15 +94,17 @@ def paths(pivot, root, runs, rng):
     out, steps = [], 400
     grid = np.arange(1, steps + 1)[:, None] / steps
     for _ in range(runs):
-        walks = (rng.standard_normal((steps, p)) @ root.T / math.sqrt(steps)).cumsum(axis=0)
-        bridges = walks - grid * walks[-1]
-        out.append(np.abs(walks[-1] / np.sqrt(6 * (bridges**2).mean(axis=0))).max())
+        walks = (rng.standard_normal((pivot.lanes, steps, p)) @ root.T / math.sqrt(steps)).cumsum(axis=1)
+        ends = walks[:, -1]
+        bridges = walks - grid * ends[:, None, :]
+        variance = (bridges**2).mean(axis=(0, 1))
+        out.append(np.abs(ends.sum(axis=0) / math.sqrt(pivot.lanes) / np.sqrt(6 * variance)).max())
     return np.array(out)
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("rho", [0.0, 0.8])
-@pytest.mark.parametrize("pivot", [StudentT(7), RandomScaling()], ids=lambda p: p.label)
+@pytest.mark.parametrize("pivot", [StudentT(7), RandomScaling(), RandomScaling(4)], ids=lambda p: p.label)
 def test_levels_against_direct_simulation(pivot, rho):
     p, runs, alpha = 4, 3000, 0.1
     r = correlated(p, rho)
@@ -163,7 +165,7 @@ def test_the_monte_carlo_error_of_the_level_is_below_a_thousandth(monkeypatch):
 
 @pytest.mark.thorough
 def test_ten_coefficients_take_less_than_a_second_of_the_processor():
-    for pivot in (StudentT(15), RandomScaling()):
+    for pivot in (StudentT(15), RandomScaling(), RandomScaling(32)):
         joint._simulated.cache_clear()
         begun = time.process_time()
         joint_critical(pivot, correlated(10, 0.5), 0.05)
