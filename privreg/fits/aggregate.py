@@ -404,8 +404,8 @@ def doubts(
         if plan.d > 1 and spec is not None:
             seen = found.blurred(found.back).reshape(-1, plan.d).max(axis=0)[1:]  # of columns inside
             least = f", least of all along {_seldom(plan, progress, spec, order, 1 + int(seen.argmax()))}"
-        said = {"ways": held, "least": least, "records": plan.rows, "mu": plan.mu, "d": plan.d}
-        out.append(note("curvature.sums", those(blurred), **said))
+        rows, mu = plan.rows, plan.mu
+        out.append(note("curvature.sums", those(blurred), ways=held, least=least, records=rows, mu=mu, d=plan.d))
     again, far = plan.noise.again, found.moves
     left = 0.5 * far**2 * (progress.last and not progress.near) if again else np.where(far > 1.0, far, 0.0)
     if (left.any() or found.step.any() or not again) and (moved := found.displaced(loads, left) > BIAS).any():
