@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any, Final, Never, cast
 
 from privreg.data.sources.open import Source, refuse_few, rows_of
-from privreg.errors import DataError, InferenceError, choose
+from privreg.errors import DataError, InferenceError, choose, refuse
 from privreg.fits.fit_plan import FitPlan, target_of
 from privreg.fits.settings import FitOptions, RunOptions
 from privreg.formula.describe import ModelOptions, array_spec, callers_scopes, formula_spec, public_rows
-from privreg.formula.spec import Described, ModelSpec, refuse
+from privreg.formula.spec import Described, ModelSpec
 from privreg.options.running import progress_bar
 from privreg.options.table import check, documented
 from privreg.options.unknown import refuse_positional, refuse_unknown

@@ -249,7 +249,7 @@ def array_spec(endog: Any, exog: Any, asked: ModelOptions) -> tuple[ModelSpec, S
     extra = {"offset": held.offset is not None, "exposure": held.exposure is not None}
     design = array_design(held.names, held.endog_name, schema, **extra, kind=family.kind)
     given = (endog, exog, asked.offset, asked.exposure)
-    source = sources.open_arrays(held.endog, held.exog, held.offset, given, exposure=held.exposure)
+    source = sources.open_arrays(held[2:], given)
     return ModelSpec.declare(design, family, budget, *asked.reports(), people, asked.trust), source.of(asked.dataset)
 
 

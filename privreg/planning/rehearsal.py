@@ -8,7 +8,6 @@ import math
 from typing import Final, NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
 
 from privreg.base.arrays import Array
 from privreg.collector import rounds as collector
@@ -210,9 +209,3 @@ def _scores(plan: Plan, state: State, people: People) -> tuple[Array, Array]:
         wider[:-1, :-1], wider[-1, -1] = root, math.hypot(sd, 0.5 * state.kappa)
         root = wider
     return mean, root
-
-
-def residuals(m: int) -> Array:
-    """Standard normal residuals, the same ones always, shape (m,)."""
-    rng = np.random.Generator(np.random.PCG64(m))
-    return np.asarray(rng.permutation(ndtri((np.arange(m) + 0.5) / m)))

@@ -140,7 +140,7 @@ def _read(plan: FitPlan, rows: Any, key: bytes | None) -> tuple[Source, Callable
             )
         endog, exog, offset, exposure = (*rows, None, None)[:4]
         held = read_arrays(endog, exog, offset, design.names, design.endog_name, exposure)
-        source = open_arrays(held.endog, held.exog, held.offset, rows, exposure=held.exposure)
+        source = open_arrays(held[2:], rows)
     else:
         if isinstance(rows, pd.DataFrame | Mapping):
             check_columns(rows, spec.columns)
