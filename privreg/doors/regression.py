@@ -241,8 +241,7 @@ class PrivateOnlineRegression(Described):
 
     def _read(self, asked: FitOptions, *, seeded: bool) -> FitOptions:
         """Options of a fit with public rows and an earlier fit's target read."""
-        identity = None if self._source is None else self._source.identity
-        public = public_rows(self._spec, asked.covariates, identity)
+        public = public_rows(self._spec, asked.covariates, None if self._source is None else self._source.identity)
         like = None if asked.like is None else target_of(self._spec, asked.like, seeded=seeded)
         return replace(asked, covariates=public, like=like)
 

@@ -195,8 +195,7 @@ class ModelSpec:
     @property
     def scored(self) -> Family:
         """The family whose score is reported: two levels leave one linear predictor, with the logistic score."""
-        two = self.family.scoring.multiple and self.classes == 2
-        return Logistic() if two else self.family
+        return Logistic() if self.family.scoring.multiple and self.classes == 2 else self.family
 
     @property
     def covariates(self) -> int:

@@ -205,8 +205,7 @@ def _mix(
         mix[correlated] = 0.0
         mix[np.ix_(correlated, correlated)] = block
         used = [np.flatnonzero(row) for row in block]  # an edge may be infinite
-        sups = [np.abs(row[k]) @ edges[correlated][k] for row, k in zip(block, used, strict=True)]
-        reach[correlated] = sups
+        reach[correlated] = [np.abs(row[k]) @ edges[correlated][k] for row, k in zip(block, used, strict=True)]
     return mix, reach
 
 

@@ -518,8 +518,7 @@ class StudyPlan(View):
         out = pd.DataFrame({"planned": table["width"], "simulated": widths.mean(axis=0)})
         out["ratio"] = out["simulated"] / out["planned"]
         out["ratio_se"] = widths.std(axis=0, ddof=1) / math.sqrt(reps) / out["planned"]
-        held = ((low <= truth) & (truth <= high)).mean(axis=0)
-        out["coverage"] = np.where(np.isnan(truth), math.nan, held)
+        out["coverage"] = np.where(np.isnan(truth), math.nan, ((low <= truth) & (truth <= high)).mean(axis=0))
         few, many = binom.interval(SURE, reps, 1.0 - self.alpha)
         out["at_least"], out["at_most"] = few / reps, many / reps
         if self.goal.effects:
@@ -551,8 +550,7 @@ class StudyTable(View):
 
 def _named(plan: StudyPlan, columns: Collection[int]) -> str:
     """Coefficients of these columns of the design."""
-    width = len(plan.spec.design.names)
-    return ", ".join(c for k, c in enumerate(plan.spec.coefficients) if k % width in columns)
+    return ", ".join(c for k, c in enumerate(plan.spec.coefficients) if k % len(plan.spec.design.names) in columns)
 
 
 def _doubts(plan: StudyPlan) -> list[Diagnostic]:

@@ -95,8 +95,7 @@ def enough_in_main(plan: Plan, people: People, begun: Progress, enough: float) -
 
 def bread(plan: Plan, people: People) -> Array:
     """Curvature of the mean score at the truth, whitened covariates, one predictor; shape (d, d)."""
-    low = np.linalg.cholesky(people.x.T @ people.x / len(people.x))
-    z = np.linalg.solve(low, people.x.T).T
+    z = np.linalg.solve(np.linalg.cholesky(people.x.T @ people.x / len(people.x)), people.x.T).T
     here = people.eta[:, 0]
     kappa = np.ones(len(z))
     if plan.blocks == 1 and plan.rules.scoring.predicted:

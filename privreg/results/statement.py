@@ -303,8 +303,7 @@ class PrivacyStatement(View):
             return self.short
         if not self._protected:
             return f"NOT PRIVATE in all {self.release.number} releases, as one had no noise; this one {self.short}"
-        total = within(self.release.total_mu, 4)
-        return f"{total}-GDP in all {self.release.number} releases, this one {self.short}"
+        return f"{within(self.release.total_mu, 4)}-GDP in all {self.release.number} releases, this one {self.short}"
 
     @property
     def guarantee(self) -> str:

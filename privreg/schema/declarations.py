@@ -237,8 +237,7 @@ class Schema:
                 )
             rhos[a, b] = rho
         names = sorted({name for pair in rhos for name in pair})
-        together = cls(correlations=rhos).correlation_matrix(names)
-        if names and np.linalg.eigvalsh(together)[0] < SMALLEST_EIGENVALUE:
+        if names and np.linalg.eigvalsh(cls(correlations=rhos).correlation_matrix(names))[0] < SMALLEST_EIGENVALUE:
             raise SchemaError(
                 f"the correlations of {', '.join(map(repr, names))} can't hold together (their matrix is not positive "
                 "definite; a pair that is left out counts as 0); declare every pair of them, or values nearer to 0."

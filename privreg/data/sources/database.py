@@ -163,8 +163,7 @@ def _opening(connection: Any) -> Any:
 
 @contextmanager
 def _of_dbapi(data: Sql, columns: Sequence[str], where: str) -> Iterator[Fetch]:
-    driver = type(data.connection).__module__.partition(".")[0]
-    mark = "`" if driver in _BACKTICKS else '"'
+    mark = "`" if type(data.connection).__module__.partition(".")[0] in _BACKTICKS else '"'
     inner = f"FROM (\n{_bare(data.query)}\n) {_ALIAS}"
     more = () if data.parameters is None else (data.parameters,)
     with closing(data.connection.cursor()) as cursor, _lenient(data.connection):

@@ -245,8 +245,7 @@ class _Reader:
         name = column_name(sides[first])
         if name is not None and name in self.schema.levels:
             level = ast.literal_eval(sides[not first])
-            label = next(known for known in self.schema.levels[name] if known == level)
-            tree = ["level", name, label]
+            tree = ["level", name, next(known for known in self.schema.levels[name] if known == level)]
             return _truth(tree if how == "eq" else ["not", tree])
         return _truth(["cmp", how, *(self.read(side).tree for side in sides)])
 

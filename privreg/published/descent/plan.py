@@ -102,8 +102,7 @@ class Plan:
         steps = self.steps(max(self.sizes))
         moved = 2.0 * self.constants.gradient * math.sqrt(steps)
         if not self.noisy:
-            times = self.epochs if self.order == "permuted" else steps
-            moved = sensitivity(times, self.constants, self.step, steps)
+            moved = sensitivity(self.epochs if self.order == "permuted" else steps, self.constants, self.step, steps)
         return math.hypot(moved / self.noise_sd, self.curvature_mu)
 
 
