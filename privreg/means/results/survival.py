@@ -266,8 +266,10 @@ class SurvivalCurves(Shares):
         Where noise leaves no rising hazard a piece is a straight line.
         """
         groups, cuts = self.term.groups, [f"{c:.15g}" for c in self.term.cuts]
-        asked = self.term.cuts[-1] if time is None else real(time)
-        upto = 1 + cuts.index(choose("time", time if asked is None else f"{asked:.15g}", cuts))
+        at = cuts[-1] if time is None else f"{real(time) or math.nan:.15g}"
+        if at not in cuts:
+            raise OptionError(f"time={shown(time)} must be one of the cut points {', '.join(cuts)}; leave it out.")
+        upto = 1 + cuts.index(at)
         times = np.array([0.0, *self.term.cuts[:upto]])
         widths = np.diff(times)
 
