@@ -135,7 +135,7 @@ class ParsedFormula:
     """A formula that passed the allow-list."""
 
     formula: str
-    schema: Schema  # By which it was checked; empty before anything is declared
+    schema: Schema  # Declarations that it was checked by; empty ones before there are any
     response: str  # Code of the left-hand side
     # Raw columns read on either side, in order of appearance
     response_columns: tuple[str, ...]
