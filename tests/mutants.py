@@ -507,6 +507,13 @@ MUTANTS = (
         (f"{CURVED}::test_secants_of_a_quadratic_score_are_exact",),
     ),
     Mutant(
+        "the slope at an estimate by rounds without weight",
+        "privreg/collector/aggregate/common.py",
+        "sum(p * s for p, (_, s) in zip(parts, each, strict=True))",
+        "sum(s / rounds for _, s in each)",
+        (f"{CURVED}::test_the_slope_at_an_estimate_is_of_rounds_that_have_weight",),
+    ),
+    Mutant(
         "slopes of exponential means that don't change between a state and its secant's end",
         "privreg/collector/aggregate/common.py",
         "out.append(size * (np.outer(at, at) + about))\n    return (out[0] + 4.0 * out[1] + out[2]) / 6.0",

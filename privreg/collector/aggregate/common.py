@@ -94,13 +94,14 @@ def differing(rounds: Rounds) -> Array:
 class Bend(NamedTuple):
     """Change of scores between rounds' states and an estimate: on a straight line, by classes, or on secants."""
 
-    # At an estimate: scores beside those on the slope A, less A's change times it, shape (rounds, b d); and the slope
-    added: Callable[[Array], tuple[Array, Array]]
+    # At an estimate and weights of rounds: scores beside those on the slope A, less A's change times it, shape (rounds,
+    # b d); and the slope
+    added: Callable[[Array, Array], tuple[Array, Array]]
     # At an estimate and a threshold: variances of a number of each score, because it bends; shape (rounds,)
     variances: Callable[[Array, float], Array]
 
 
-def bend(rounds: Rounds, curved: Curvature, alone: Array) -> Bend:
+def bend(rounds: Rounds, curved: Curvature) -> Bend:
     """Choose how scores change on the way to an estimate.
 
     Scores of the same rows, or that hardly bend, are straight but for several predictors (22); others are on secants.
@@ -115,7 +116,7 @@ def bend(rounds: Rounds, curved: Curvature, alone: Array) -> Bend:
     def squared(theta: Array, c: float) -> Array:
         return np.asarray((0.5 * height / (c * plan.rules.bend) * distance(theta)) ** 2 / d)
 
-    def straight(_: Array) -> tuple[Array, Array]:
+    def straight(*_: Array) -> tuple[Array, Array]:
         return np.zeros((len(places), d)), curved.mean
 
     if plan.rules.scoring.curved and not rounds.again:
@@ -123,9 +124,9 @@ def bend(rounds: Rounds, curved: Curvature, alone: Array) -> Bend:
         noise = rough**2 + 2.0 * height**2 / np.array(sampled(plan, rounds.summed))
         rows, slopes = [s.state.rows for s in rounds.summed], np.array([t.slope for t in rounds.turned])
         alike = np.array([[float(np.array_equal(a, b)) for b in rows] for a in rows])
-        parts, c = 1.0 / alone / (1.0 / alone).sum(), rounds.c * plan.rules.bend
+        c = rounds.c * plan.rules.bend
         one, tilt = np.linalg.inv(last.rows)[0], on_the_way(plan, last.rows)
-        added, unsure = secants(slopes, noise, places, alike, parts, last, c, curved.mean, curved.pooled, tilt)
+        added, unsure = secants(slopes, noise, places, alike, last, c, curved.mean, curved.pooled, tilt)
         # third moments; where people are followed ends at another time at other states, all of a bend is unknown
         by = curved.mean @ one
         left = (plan.rules.link == "log") * (curved.mean - (not plan.followed) * np.outer(by, by) / float(one @ by))
@@ -143,7 +144,7 @@ def bend(rounds: Rounds, curved: Curvature, alone: Array) -> Bend:
     there = [mean_score(last.classes, place, z, weight) for place in places]
     steep = sum(w * slope for w, (_, slope) in zip(curved.shares, there, strict=True))
 
-    def by_classes(theta: Array) -> tuple[Array, Array]:
+    def by_classes(theta: Array, _: Array) -> tuple[Array, Array]:
         """Within one threshold of the last state: farther off the slope is unreliable. Half of A is kept."""
         move = theta - last.theta
         near = last.theta + move / max(1.0, float(np.linalg.norm(move)))
@@ -160,19 +161,18 @@ def secants(
     noise: Array,
     places: Array,
     alike: Array,
-    parts: Array,
     last: State,
     c: float,
     curvature: Array,
     pooled: Array,
     tilt: Callable[[Array, Array, Array], tuple[Array, Array]] | None = None,
-) -> tuple[Callable[[Array], tuple[Array, Array]], Callable[[Array], Array]]:
+) -> tuple[Callable[[Array, Array], tuple[Array, Array]], Callable[[Array], Array]]:
     """Scores of rounds on secants to an estimate, and the slope there: Equation (39); and variances of these scores.
 
     `slopes`, shape (rounds, d, d), have entries of variances `noise`, shape (rounds,), about a line in the coefficients
     that rounds share, but for a constant of rounds whose records weigh alike: `alike`, shape (rounds, rounds). The
-    slope is the mean of rounds' by `parts`. `tilt`, where more is known of how slopes change, has the mean on the way
-    and the end of a slope, of it, the place of its round and the way.
+    slope is the mean of rounds' by weights, as an early state's leads far. `tilt`, where more is known of how slopes
+    change, has the mean on the way and the end of a slope, of it, the place of its round and the way.
     """
     (rounds, d), square = places.shape, (float(np.trace(curvature)) / len(curvature)) ** 2
     steep, constant = 2.0 * square / (d + 1.0), SPREAD**2 * square
@@ -191,7 +191,7 @@ def secants(
         found = np.linalg.solve(system, given)
         return found[:-1].T, steep * np.square(at).sum(axis=1) + constant - (found * given).sum(axis=0), near
 
-    def added(theta: Array) -> tuple[Array, Array]:
+    def added(theta: Array, parts: Array) -> tuple[Array, Array]:
         weights, _, end = along(theta)
         changes = np.einsum("tk,kij->tij", weights, slopes) - pooled
         changes = np.vstack([changes[:rounds], np.einsum("k,kij->ij", parts, changes[rounds:])[None]])

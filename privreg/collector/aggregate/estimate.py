@@ -153,7 +153,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     x = np.linalg.inv(rounds.last.rows)
     second = x @ curved.mean[: plan.d, : plan.d] @ x.T  # of columns, weighted by curvature
     root = _solve(rounds, curved, variances, second, rounds.c * math.sqrt(height), model)  # (13), (14), (22), (39)
-    more, slope = root.bend.added(root.theta)
+    more, slope = root.bend.added(root.theta, root.weights)
     scale, vague, beside, meat = root.scale, 0.0, None, np.zeros_like(squares)
     if plan.rules.cornered or plan.rules.scoring.extra:
         learned = _Learned(scale, 1.0, 0.0, np.zeros(len(x))) if model is None else _learned(model, root.theta)  # (61)
@@ -242,23 +242,23 @@ def _solve(
         ways = lines(plan, second, last.rows)[0]
         sizes = np.maximum(np.linalg.norm(ways, axis=1, keepdims=True), 1e-300)
         lacking, left = sd * (by - by[-1]).max(axis=1), ways / sizes * sd * most[:-1, None]
-    theta, bend, known = last.theta, common.bend(rounds, curved, variances), float(curved.variances.mean())
+    theta, bend, known = last.theta, common.bend(rounds, curved), float(curved.variances.mean())
     scale = _scale(rounds, theta) if rules.scaled else 1.0
-    weights = 1.0 / variances / (1.0 / variances).sum()
+    weights = _weights(variances + bend.variances(theta, rounds.c), places - theta, known, lacking)
     tied, step = np.zeros_like(curved.mean), np.zeros(len(theta))
     for _ in range(PASSES):
         if rules.cornered and model is not None:  # a parameter that moves with the estimate: both in one step
             scale, *_, leaning = _learned(model, theta)
             by_scale = rules.ratio * scale * sum(w * t.beyond for w, t in zip(weights, rounds.turned, strict=True))
             if not rounds.again:  # rows that answer again are asked near the estimate
-                bend = bend._replace(added=extra.added(model, curved.mean, weights, scale))
+                bend = bend._replace(added=extra.added(model, curved.mean, scale))
                 by_scale = by_scale + weights @ extra.bent(model, theta, scale)[2]
-            tied = extra.tied(bend.added(theta)[1], by_scale, leaning, extra.WALKING)
+            tied = extra.tied(bend.added(theta, weights)[1], by_scale, leaning, extra.WALKING)
         elif rules.cornered:
             scale = _scale(rounds, theta)
         rounds = rounds.at(rules.ratio * scale) if rules.cornered else rounds
         by_slope = [curved.mean @ t.theta - t.score for t in rounds.turned]
-        more, slope = bend.added(theta)
+        more, slope = bend.added(theta, weights)
         steps = sum(w * one for w, one in zip(weights, by_slope, strict=True))
         found = np.linalg.solve(slope + tied, steps - weights @ more + tied @ theta)
         far = float(np.linalg.norm(found - theta)) / (extra.STRIDE * rounds.summed[-1].state.threshold(rules))

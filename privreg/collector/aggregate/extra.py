@@ -138,10 +138,10 @@ def bent(model: Model, theta: Array, scale: float) -> tuple[Array, Array, Array]
     return more, slopes, by
 
 
-def added(model: Model, curvature: Array, weights: Array, scale: float) -> Callable[[Array], tuple[Array, Array]]:
+def added(model: Model, curvature: Array, scale: float) -> Callable[[Array, Array], tuple[Array, Array]]:
     """Scores at an estimate beside those on the slope A, less its change times that, and the slope, half of A kept."""
 
-    def at(theta: Array) -> tuple[Array, Array]:
+    def at(theta: Array, weights: Array) -> tuple[Array, Array]:
         (more, slopes, _), root = bent(model, theta, scale), np.linalg.cholesky(curvature)
         back = np.linalg.solve(root, np.linalg.solve(root, np.einsum("k,kij->ij", weights, slopes)).T)
         change = root @ floored(back, -0.5) @ root.T

@@ -44,11 +44,9 @@ def test_secants_of_a_quadratic_score_are_exact() -> None:
     slopes = np.array([slope(one) for one in places])
     pooled = slopes.mean(axis=0)
     known, n = np.full(len(places), 1e-12), len(places)
-    bent, unsure = secants(
-        slopes, known, places, np.ones((n, n)), np.full(n, 1.0 / n), state_of(d), 1.0, pooled, pooled
-    )
+    bent, unsure = secants(slopes, known, places, np.ones((n, n)), state_of(d), 1.0, pooled, pooled)
     theta = rng.normal(0.0, 0.2, d)
-    more, there = bent(theta)
+    more, there = bent(theta, np.full(n, 1.0 / n))
     off = more + (there - pooled) @ theta
     for place, one in zip(places, off, strict=True):
         np.testing.assert_allclose(pooled @ (theta - place) + one, score(theta) - score(place), atol=1e-6)
@@ -63,13 +61,11 @@ def test_a_step_of_an_exponential_mean_leaves_no_square_of_it() -> None:
     slope, one = z.T @ z / len(z), np.eye(d)[0]
     known, alone = np.full(1, 1e-12), np.ones(1)
     places = np.zeros((1, d))
-    bent, _ = secants(
-        slope[None], known, places, alone[None], alone, state_of(d), 1.0, slope, slope, partial(tilted, one)
-    )
+    bent, _ = secants(slope[None], known, places, alone[None], state_of(d), 1.0, slope, slope, partial(tilted, one))
     off = []
     for size in (0.02, 0.01):
         theta = size * move
-        more, there = bent(theta)
+        more, there = bent(theta, alone)
         found = slope @ theta + more[0] + (there - slope) @ theta
         off.append(np.abs(found - z.T @ np.expm1(z @ theta) / len(z)).max())
     assert off[1] < off[0] / 7.0  # of third order
@@ -199,11 +195,25 @@ def test_one_round_alone_may_be_off_by_half_the_square_of_its_step() -> None:
     d, height = 4, 0.2
     slope = height * np.eye(d)
     one = np.ones(1)
-    bent, unsure = secants(slope[None], 1e-4 * one, np.zeros((1, d)), one[None], one, state_of(d), 1.0, slope, slope)
+    bent, unsure = secants(slope[None], 1e-4 * one, np.zeros((1, d)), one[None], state_of(d), 1.0, slope, slope)
     for step in (0.1, 0.5):
         theta = np.eye(d)[0] * step
         assert unsure(theta)[0] == pytest.approx((0.5 * height * step**2) ** 2 / d)
-        np.testing.assert_allclose(bent(theta)[1], height * np.eye(d))
+        np.testing.assert_allclose(bent(theta, one)[1], height * np.eye(d))
+
+
+def test_the_slope_at_an_estimate_is_of_rounds_that_have_weight() -> None:
+    """A state where next to nobody may answer otherwise says as much of the slope there as of the estimate: nothing."""
+    d, forms = 3, np.eye(3)[:, :1]
+    slopes = np.array([0.01 * np.eye(d), 0.25 * np.eye(d)])
+    places, half = np.array([[6.0, 0.0, 0.0], np.zeros(d)]), 0.25 * np.eye(d)
+    known = np.full(2, 1e-4)
+    bent, _ = secants(slopes, known, places, np.eye(2), state_of(d), 1.0, half, half, partial(leaning, forms))
+    theta = np.array([0.02, -0.01, 0.0])
+    _, alone = bent(theta, np.array([0.0, 1.0]))
+    np.testing.assert_allclose(alone, half, atol=0.01)
+    _, both = bent(theta, np.array([0.5, 0.5]))
+    assert np.abs(both - half).max() > 1.0
 
 
 def test_rounds_whose_records_weigh_otherwise_keep_their_slopes() -> None:
@@ -211,9 +221,9 @@ def test_rounds_whose_records_weigh_otherwise_keep_their_slopes() -> None:
     slopes = 0.3 * np.eye(d) + np.array([0.03 * (m + m.T) for m in rng.normal(size=(2, d, d))])
     pooled = slopes.mean(axis=0)
     places, half = np.zeros((2, d)), np.full(2, 0.5)
-    bent, _ = secants(slopes, np.full(2, 1e-12), places, np.eye(2), half, state_of(d), 1.0, pooled, pooled)
+    bent, _ = secants(slopes, np.full(2, 1e-12), places, np.eye(2), state_of(d), 1.0, pooled, pooled)
     theta = 1e-6 * rng.normal(size=d)
-    more, there = bent(theta)
+    more, there = bent(theta, half)
     off = more + (there - pooled) @ theta
     for one, slope in zip(off, slopes, strict=True):
         np.testing.assert_allclose(pooled @ theta + one, slope @ theta, rtol=1e-4)
