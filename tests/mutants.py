@@ -39,6 +39,7 @@ ENGINE, PLAY = "privreg/simulation/rounds.py", "privreg/simulation/devices.py"
 DEVICES = "privreg/simulation/devices.py"
 WORKERS, FIELD = "privreg/simulation/workers.py", "privreg/simulation/simulate.py"
 CURVED = "tests/collector/aggregate/test_curved.py"
+MARKS = "tests/collector/aggregate/test_marks.py"
 TWO, TWO_TESTS = "privreg/simulation/aggregate.py", "tests/collector/aggregate/test_aggregate.py"
 LATTICE, TWO_DOOR = "privreg/collector/aggregate/report.py", "tests/simulation/test_two_collectors.py"
 REPORTS, RECORDS = "tests/laws/test_reports.py", "tests/laws/test_rounds.py"
@@ -505,6 +506,13 @@ MUTANTS = (
         "at = np.vstack([0.5 * (x + near) if tilt is None else x, ",
         "at = np.vstack([x, ",
         (f"{CURVED}::test_secants_of_a_quadratic_score_are_exact",),
+    ),
+    Mutant(
+        "rounds that differ by chance alone mark coefficients",
+        "privreg/collector/aggregate/estimate.py",
+        "np.where(gap > SURE * sd, self.part * gap, 0.0)",
+        "self.part * gap",
+        (f"{MARKS}::test_rounds_that_differ_by_more_than_chance_mark_what_they_differ_in",),
     ),
     Mutant(
         "the slope at an estimate by rounds without weight",

@@ -15,6 +15,7 @@ from privreg.collector.aggregate.lengths import MOVED, lines, missed, skewed
 from privreg.collector.aggregate.plan import MOST_MU, Plan, Progress, State, Summed
 from privreg.collector.aggregate.rounds import LEAP, WINDOWS
 from privreg.collector.estimation.curvature import SPREAD, floored
+from privreg.collector.levels import SURE
 
 STUDENT: Final = 1.21  # (z² + 1)/4 at 95%, of the expansion of Student's t by one over its degrees of freedom
 UNEVEN: Final = 0.5  # Sd of squared scores' shape about that of slopes, relative to their mean, of a curator's sums
@@ -54,6 +55,9 @@ class Estimated(NamedTuple):
     ends: Array  # Distances of columns from bounds, and levels' indicators, as linear forms; shape (len(finite), d)
     left: Array  # Scores that long rows may lack, of each number; shape (k, d)
     step: Array  # Last step to the estimate, of coefficients and a parameter together; 0 of others; shape (b d,)
+    gap: Array  # Estimate by the last round less that by the one before at another state, shape (b d,)
+    chance: Array  # Covariance of that by noise and sampling, shape (b d, b d)
+    part: float  # Part of it that the step from the last state may be off by, too
 
     @property
     def back(self) -> Array:
@@ -87,13 +91,16 @@ class Estimated(NamedTuple):
     def displaced(self, loads: Array, left: Array) -> Array:
         """Bias of `loads` @ theta, in standard errors, by parts of steps that are `left`, in thresholds: Equation (43).
 
-        `loads` has the shape (q, b d), `left` (m,), what comes back (q,).
+        Or as rounds differ, where it is more than by chance: Equation (66). `loads` has the shape (q, b d), `left`
+        (m,), what comes back (q,).
         """
         if self.wider > 1.0:
             return np.full(len(loads), math.inf)
         lines, cov = self.lines[left > 0.0], loads @ self.cov
         along = np.abs(cov @ lines.T) / np.einsum("mk,kl,ml->m", lines, self.cov, lines) * left[left > 0.0]
         bias = np.maximum(self.threshold * along.max(axis=1, initial=0.0), np.abs(loads @ self.step))
+        gap, sd = np.abs(loads @ self.gap), np.sqrt(np.einsum("qk,kl,ql->q", loads, self.chance, loads))
+        bias = np.maximum(bias, np.where(gap > SURE * sd, self.part * gap, 0.0))
         return np.asarray(bias / np.sqrt(np.einsum("qk,qk->q", cov, loads)))
 
     def lacking(self, loads: Array) -> Array:
@@ -165,6 +172,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     lines, moves, wider = _moves(root, second, covariance)  # (38), (43)
     at, main = root.rounds.turned, rounds.main
     each = np.array([bread @ (curved.mean @ t.theta - t.score - m) for t, m in zip(at, more, strict=True)])
+    gap, chance, part = _gap(root, each, squares, curved, bread)
     asked = [t for t in at if t.state.role == "main" and (t.theta == at[-1].theta).all()]
     finite, ends = _finite(plan, rounds.last, asked, curved.mean, squares)  # (41)
     return Estimated(
@@ -190,7 +198,29 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         ends=ends,
         left=root.left,
         step=root.step,
+        gap=gap,
+        chance=chance,
+        part=part,
     )
+
+
+def _gap(root: _Root, each: Array, squares: Array, curved: Curvature, bread: Array) -> tuple[Array, Array, float]:
+    """Difference of the last round's estimate to that of another state, its covariance, and Equation (66)'s ρ.
+
+    `each` has the rounds' estimates, shape (rounds, b d).
+    """
+    rounds, last = root.rounds, root.rounds.turned[-1]
+    before = [k for k, t in enumerate(rounds.turned) if (t.theta != last.theta).any()]
+    if not before:
+        return np.zeros(len(bread)), np.zeros(bread.shape), 0.0
+    k = before[-1]
+    other, way, half = rounds.turned[k], last.theta - rounds.turned[k].theta, 0.5 * curved.variances
+    sampling = 0.0 if rounds.once else 1.0 / other.people + 1.0 / last.people
+    more = float(root.bent[k] + root.bent[-1]) + root.lacking[k] ** 2
+    spread = squares * sampling + other.noise + last.noise + more * np.eye(len(way))
+    spread = spread + half * np.outer(way, way) + np.diag(half @ way**2)
+    part = abs(float((root.theta - last.theta) @ way)) / float(way @ way)
+    return each[-1] - each[k], bread @ spread @ bread.T, part
 
 
 def _squares(rounds: Rounds, slope: float) -> tuple[Array, float]:

