@@ -195,7 +195,7 @@ def array_jobs(y: np.ndarray, x: np.ndarray) -> dict[str, Job]:
     )
     return {
         "fit, arrays": (len(y), lambda: model.fit(progress=False)),
-        "pass, arrays": (len(y), lambda: play(model, open_arrays(y, x, None))),
+        "pass, arrays": (len(y), lambda: play(model, open_arrays((y, x, None, None)))),
     }
 
 

@@ -10,7 +10,7 @@ import math
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal
 from difflib import get_close_matches
@@ -23,8 +23,8 @@ __all__ = [
     "BudgetError", "DataError", "FormulaError", "InferenceError", "MissingExtraError", "NotPrivateError", "OptionError",
     "PrivacyLeakError", "PrivacyLeakWarning", "PrivregError", "PrivregWarning", "ReliabilityWarning", "SavedFileError",
     "SchemaError", "StreamError", "StudyError", "UnsupportedArgumentError", "as_named", "choose", "equation", "flag",
-    "interval_level", "level", "located", "meant", "nearest", "outside", "plain_name", "quietly", "real", "shown",
-    "warn", "whole",
+    "interval_level", "level", "located", "meant", "nearest", "outside", "plain_name", "quietly", "real", "refuse",
+    "shown", "warn", "whole",
 ]  # fmt: skip
 
 
@@ -138,6 +138,13 @@ def real(value: object) -> float | None:
         return math.nan
     except OverflowError:
         return math.inf if value > 0 else -math.inf  # type: ignore[operator]
+
+
+def refuse(reasons: Mapping[str, object], error: type[PrivregError] = UnsupportedArgumentError) -> None:
+    """Raise an error with the first of these reasons that is true."""
+    for words, true in reasons.items():
+        if true:
+            raise error(f"{words}.")
 
 
 def whole(name: str, got: object, low: int, high: float = math.inf) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privreg.audit.devices import Unrandomised
+from privreg.audit.reports import Unrandomised
 from privreg.protocol import codes
 from privreg.protocol.codes import LEVER2
 from privreg.published.chain.kernels import normal_cdf, normal_quantile

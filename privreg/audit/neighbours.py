@@ -16,7 +16,7 @@ import pandas as pd
 from scipy.special import betaincinv, ndtri
 
 from privreg.base.arrays import Array
-from privreg.errors import OptionError, level, shown
+from privreg.errors import OptionError, level, whole
 from privreg.privacy.budget import Budget
 from privreg.tables import Paragraph, Part, Table, View
 
@@ -237,12 +237,8 @@ def verify(trials: Iterable[tuple[Any, ...]], *, claim: str, n: int, alpha: floa
     `alpha` is the probability that any limit exceeds its true value, `option` what the user calls `n`.
     Raises OptionError if `n` or `alpha` is out of range.
     """
-    if isinstance(n, bool) or not isinstance(n, int) or not LEAST <= n <= MOST:
-        raise OptionError(f"{option}={shown(n)} must be a whole number of reports, {LEAST:,} to {MOST:,}.")
-    if not isinstance(alpha, float) or not 0.0 < alpha < 1.0:
-        raise OptionError(f"alpha={shown(alpha)} must be a number in (0, 1); 1e-6 is usual.")
-    tried = [Trial(*one) for one in trials]
-    lines = []
+    n, alpha = whole(option, n, LEAST, MOST), level(alpha)
+    tried, lines = [Trial(*one) for one in trials], []
     for t in tried:
         first, second = t.draw(n)
         if t.measure == "delta":

@@ -185,8 +185,7 @@ def write_archive(
     path: str | Path, kind: str, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], *, new: bool = False
 ) -> None:
     """Save a JSON document and named arrays as one file of a given kind; one that holds keys is sealed."""
-    text = json.dumps({"kind": kind, "format": FORMAT, **document}, allow_nan=False)
-    members = {_DOCUMENT: text.encode()}
+    members = {_DOCUMENT: json.dumps({"kind": kind, "format": FORMAT, **document}, allow_nan=False).encode()}
     for name, array in arrays.items():
         part = io.BytesIO()
         np.lib.format.write_array(part, np.asarray(array), allow_pickle=False)

@@ -11,8 +11,8 @@ import re
 import sys
 import tomllib
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from traceback import walk_tb
 from typing import Any, Final, NoReturn
@@ -146,25 +146,6 @@ BROKEN_PIPE: Final = 141  # what a shell reports for a writer whose reader has g
 UNEXPECTED: Final = 70
 
 
-@contextmanager
-def _one_line_warnings(verb: str) -> Iterator[None]:
-    """Print privreg's warnings as one line each, in a verb's words; others are left out, as they could quote values."""
-    said = set()
-
-    def show(message: Warning | str, *_: object, **__: object) -> None:
-        line = f"privreg: warning: {in_shell(' '.join(str(message).split()), verb)}"
-        if line not in said:  # declarations are read more than once
-            said.add(line)
-            print(line, file=sys.stderr)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for kind in (errors.PrivacyLeakWarning, errors.PrivregWarning):
-            warnings.simplefilter("always", kind)
-        warnings.showwarning = show
-        yield
-
-
 def _run(arguments: Sequence[str]) -> int:
     first, *rest = arguments or ["--help"]
     more = None if first in VERBS or first.startswith("-") else find("verbs", first)
@@ -200,12 +181,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # μ and ‖x‖ must not fail where the terminal can't show them
             stream.reconfigure(errors="replace")
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    given, said = list(sys.argv[1:] if arguments is None else arguments), set[str]()
+    verb = given[0] if given else ""
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        line = f"privreg: warning: {in_shell(' '.join(str(message).split()), verb)}"
+        if line not in said:  # declarations are read more than once
+            said.add(line)
+            print(line, file=sys.stderr)
+
     try:
-        with _one_line_warnings(given[0] if given else ""):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # others than privreg's could quote values
+            for kind in (errors.PrivacyLeakWarning, errors.PrivregWarning):
+                warnings.simplefilter("always", kind)
+            warnings.showwarning = show
             return _run(given)
     except errors.PrivregError as e:
-        complain(e, given[0] if given else "")
+        complain(e, verb)
         return FAILED
     except SystemExit as e:  # --help and --version
         return e.code if isinstance(e.code, int) else 0

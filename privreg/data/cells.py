@@ -78,8 +78,7 @@ def plain_table(values: Any, width: int | None = None) -> NDArray[Any]:
     if width is None:
         width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
     rows = [row if len(row) == width else [None] * width for row in rows]
-    flat = plain_vector([cell for row in rows for cell in row])
-    return flat.reshape(len(rows), width)
+    return plain_vector([cell for row in rows for cell in row]).reshape(len(rows), width)
 
 
 def _is_list(values: Any) -> bool:

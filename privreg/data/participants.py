@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from privreg.data.cells import LARGEST, Flags, Floats, as_series, exact, read_numbers
 from privreg.data.columns import column_of, level_codes, numbers
 from privreg.data.followed import Followed
-from privreg.errors import BudgetError, DataError, OptionError, SchemaError, quietly, real, shown
+from privreg.errors import BudgetError, DataError, OptionError, SchemaError, quietly, real, refuse, shown
 from privreg.options.table import check
 from privreg.privacy.conversions import gdp_mu, gdp_mus
 from privreg.schema.declarations import plain_text
@@ -68,20 +68,17 @@ class Participants:
         """
         ceiling, most = f"{spent}_max", real(mu_max)
         column = _column(spent, mu_column, f"a column of personal budgets ({spent}='my_budget', {ceiling}=1.0)")
-        if column is None and mu_max is not None:
-            raise BudgetError(
-                f"{ceiling}={shown(mu_max)} is the ceiling of a column of personal budgets, and none is named; give "
-                f"{spent}='column' too, or leave {ceiling} out."
-            )
-        if column is not None and mu_max is None and column.replace(".", "", 1).isdecimal():
-            raise BudgetError(
-                f"{spent} must be a number, and {column!r} is text; write it without quotes: {spent}=1.0."
-            )
-        if column is not None and (most is None or not 0 < most < np.inf):
-            raise BudgetError(
-                f"{spent}={column!r} names a column of personal budgets, and {ceiling}={shown(mu_max)} is no public "
-                f"ceiling of them, a positive finite number; give {ceiling}=1.0, say, if nobody's budget is above it."
-            )
+        quoted = mu_max is None and (column or "").replace(".", "", 1).isdecimal()
+        wrong = {
+            f"{ceiling}={shown(mu_max)} is the ceiling of a column of personal budgets, and none is named; give "
+            f"{spent}='column' too, or leave {ceiling} out": column is None and mu_max is not None,
+            f"{spent} must be a number, and {column!r} is text; write it without quotes: {spent}=1.0": quoted,
+            f"{spent}={column!r} names a column of personal budgets, and {ceiling}={shown(mu_max)} is no public "
+            f"ceiling of them, a positive finite number; give {ceiling}=1.0, say, if nobody's budget is above it": (
+                column is not None and not 0 < (most or 0.0) < np.inf
+            ),
+        }
+        refuse(wrong, BudgetError)
         who = _column("id", id, "the column that identifies people (id='person')")
         if effect is not None and who not in {None, effect[1]}:
             raise OptionError(
@@ -94,17 +91,16 @@ class Participants:
         weight = _column("weights", weights, "the column of survey weights (weights='w', bounds={'w': (0, 4)})")
         wrong = {
             f"max_per_id={shown(max_per_id)} needs the column that identifies people; give id='person' too, or leave "
-            "it out.": who is None and max_per_id != 1,
+            "it out": who is None and max_per_id != 1,
             f"k_max={rows} means one report of a person's rows, at mu, and max_per_id={each} as many reports, at more "
-            "than mu; give one of them, with two collectors k_max=.": rows is not None and each != 1,
-            f"k_max={rows} needs the column that identifies people; give id='person' too.": rows and who is None,
-            f"per_person={how!r} is about several rows of a person; give k_max=, how many of them its report holds.":
+            "than mu; give one of them, with two collectors k_max=": rows is not None and each != 1,
+            f"k_max={rows} needs the column that identifies people; give id='person' too": rows and who is None,
+            f"per_person={how!r} is about several rows of a person; give k_max=, how many of them its report holds":
             rows is None and how != "sum",
             "to take out levels of persons a report needs several rows of each; give k_max=5, say, the largest number "
-            "of rows that a person's report is to hold, 2 or more.": effect is not None and (rows or 1) < 2,
+            "of rows that a person's report is to hold, 2 or more": effect is not None and (rows or 1) < 2,
         }  # fmt: skip
-        for words in (words for words, is_so in wrong.items() if is_so):
-            raise OptionError(words)
+        refuse(wrong, OptionError)
         group = _column("cluster", cluster, "the column of clusters (cluster='school', levels={'school': [...]})")
         named = {spent: column, "id": who, "weights": weight, "cluster": group}
         for (one, name), (other, again) in combinations(named.items(), 2):
@@ -174,20 +170,20 @@ class Participants:
         if self.mu is None or self.mu_max is None:
             return None
 
-        def refuse(wrong: Any, words: str) -> None:
+        def check_all(wrong: Any, words: str) -> None:
             if wrong.any():
                 raise DataError(f"column {self.mu!r}, which holds the personal budgets, has a value {words}")
 
         budgets, most = read_numbers(column_of(frame, self.mu)), f"{self.spent}_max"
         absent = "that is missing, infinite or no number; everybody needs a budget: fill it, or leave such rows out."
-        refuse(np.isnan(budgets), absent)
-        refuse(budgets <= 0, "that is not positive; leave out rows whose person reports nothing.")
+        check_all(np.isnan(budgets), absent)
+        check_all(budgets <= 0, "that is not positive; leave out rows whose person reports nothing.")
         above = f"above {most}={self.mu_max:g}; declare a larger {most}, or lower such budgets."
-        refuse(budgets > self.mu_max, above)
+        check_all(budgets > self.mu_max, above)
         shares = gdp_mus(budgets, self.delta) / gdp_mu(self.mu_max, self.delta) if self.delta else budgets / self.mu_max
         out: Floats = np.minimum(shares, 1.0) ** 2
         few = f"too near 0 to be used, below a thousandth of {most}; leave such rows out, whose reports would be"
-        refuse(~(out > LEAST_WEIGHT), f"{few} noise alone.")
+        check_all(~(out > LEAST_WEIGHT), f"{few} noise alone.")
         return out if kept is None else out[kept]
 
     def survey_weights(self, frame: Any, largest: float, least: float, kept: Flags | None = None) -> Floats | None:

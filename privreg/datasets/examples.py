@@ -71,8 +71,7 @@ def build(recipe: Recipe, n: object, seed: object, coding: str = "labels") -> pd
     """The first `n` rows, of a user's seed."""
     rows, key = whole("n", n, 1), whole("seed", seed, 0)
     blocks = list(blocks_of(recipe, rows, key))
-    columns = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
-    return frame_of(recipe, columns, coding)
+    return frame_of(recipe, {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}, coding)
 
 
 CONDITIONS: Final = ("none", "High blood pressure", "Diabetes", "Heart disease")
@@ -175,8 +174,7 @@ def _draw_ride_sharing(rng: np.random.Generator, n: int) -> Columns:
     c |= {"driver_rating": np.round(rng.uniform(3.0, 5.0, n), 1), "total_rides": rng.integers(0, 5001, n)}
     c |= {"vehicle_year": rng.integers(2010, 2025, n), "capacity": rng.integers(2, 8, n)}
     c["duration"] = np.round(c["distance"] + delay, 1)
-    mean = 5.0 + 1.2 * c["distance"] + 0.25 * c["duration"]
-    c["fare"] = np.round(mean + rng.standard_normal(n), 2)
+    c["fare"] = np.round(5.0 + 1.2 * c["distance"] + 0.25 * c["duration"] + rng.standard_normal(n), 2)
     return c
 
 

@@ -8,6 +8,7 @@ are skewed, another run solves another equation.
 import math
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -223,10 +224,7 @@ def _root(equation: Equation, rows: list[_Rows], function: Any) -> tuple[Array, 
 
 def _solved(equation: Equation, rows: list[_Rows], start: Array, function: Any) -> Array | None:
     """The root that steps from `start` reach; None if they reach none, or scores only fall towards 0 far away."""
-
-    def field(at: Array) -> tuple[Array, Array]:
-        return _field(equation, rows, at, 0.0, function)
-
+    field = partial(_field, equation, rows, function)
     tried = root(field, start, jac=True, options={"xtol": CONVERGED})
     found = bool(tried.success) and np.linalg.svd(field(tried.x)[1], compute_uv=False)[-1] > LITTLE
     return np.asarray(tried.x) if found else None
@@ -249,10 +247,7 @@ def _minimum(equation: Equation, rows: list[_Rows], theta: Array, moment: Array,
     if scoring.jumps:
         cells = np.geomspace(CELL, NARROWEST, 1 + math.ceil(math.log(CELL / NARROWEST, NARROWER))).tolist()
     for cell in cells:
-
-        def field(at: Array, cell: float = cell) -> tuple[Array, Array]:
-            return _field(equation, rows, at, cell * unit, function)
-
+        field = partial(_field, equation, rows, function, cell=cell * unit)
         enough = unit * (0.1 * cell if scoring.jumps or cell > NARROWEST else CONVERGED)
         value, slope = field(theta)
         for _ in range(TURNS):
@@ -277,7 +272,7 @@ def _minimum(equation: Equation, rows: list[_Rows], theta: Array, moment: Array,
         else:
             if not scoring.jumps:
                 raise InferenceError(NO_ROOT)
-    _, slope = _field(equation, rows, theta, CELL * unit, function)
+    _, slope = _field(equation, rows, function, theta, CELL * unit)
     inverse = np.linalg.inv(length)
     flat = not float(np.linalg.eigvalsh(inverse.T @ (0.5 * (slope + slope.T)) @ inverse)[0]) > LITTLE / unit
     if flat and scoring.separable:
@@ -293,7 +288,7 @@ def _by_class(eta: Array, y: Array, *, balanced: bool) -> Array:
     return np.asarray(score / farthest(share).reshape(eta.shape[1:]) if balanced else score)
 
 
-def _field(equation: Equation, rows: list[_Rows], theta: Array, cell: float, function: Any) -> tuple[Array, Array]:
+def _field(equation: Equation, rows: list[_Rows], score: Any, theta: Array, cell: float = 0.0) -> tuple[Array, Array]:
     """Mean weighted score, shape (b d,), and its derivative by the coefficients, (b d, b d).
 
     In `cell`s, so wide, of the predictor less the response scores are straight; 0 for scores as they are.
@@ -316,8 +311,8 @@ def _field(equation: Equation, rows: list[_Rows], theta: Array, cell: float, fun
             low = y + cell * (np.floor((eta - y) / cell + 0.5) - 0.5)
             below, above = (
                 scores.unit(equation.score, equation.c, end, y)
-                if function is None
-                else scores.unit(equation.score, 1.0, end.ravel(), y.ravel(), function).reshape(end.shape)
+                if score is None
+                else scores.unit(equation.score, 1.0, end.ravel(), y.ravel(), score).reshape(end.shape)
                 for end in (low, low + cell)
             )
             psi = ((below + (eta - low) / cell * (above - below)) @ equation.weights)[:, None]

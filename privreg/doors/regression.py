@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any, Final, Never, cast
 
 from privreg.data.sources.open import Source, refuse_few, rows_of
-from privreg.errors import DataError, InferenceError, choose
+from privreg.errors import DataError, InferenceError, choose, refuse
 from privreg.fits.fit_plan import FitPlan, target_of
 from privreg.fits.settings import FitOptions, RunOptions
 from privreg.formula.describe import ModelOptions, array_spec, callers_scopes, formula_spec, public_rows
-from privreg.formula.spec import Described, ModelSpec, refuse
+from privreg.formula.spec import Described, ModelSpec
 from privreg.options.running import progress_bar
 from privreg.options.table import check, documented
 from privreg.options.unknown import refuse_positional, refuse_unknown
@@ -241,8 +241,7 @@ class PrivateOnlineRegression(Described):
 
     def _read(self, asked: FitOptions, *, seeded: bool) -> FitOptions:
         """Options of a fit with public rows and an earlier fit's target read."""
-        identity = None if self._source is None else self._source.identity
-        public = public_rows(self._spec, asked.covariates, identity)
+        public = public_rows(self._spec, asked.covariates, None if self._source is None else self._source.identity)
         like = None if asked.like is None else target_of(self._spec, asked.like, seeded=seeded)
         return replace(asked, covariates=public, like=like)
 

@@ -204,8 +204,7 @@ def formula_spec(
     largest = {spent: people.mu_max} if column else {}
     budget = Budget.declare(**{"mu": asked.mu, "epsilon": asked.epsilon, **largest}, delta=asked.delta, rho=asked.rho)
     family = resolve_family(asked.family, curator=asked.trust == "central") if followed is None else HAZARDS
-    local = asked.trust == "local"
-    how = {"table": data, "reports": local, "followed": followed}
+    how = {"table": data, "reports": asked.trust == "local", "followed": followed}
     design = read_design(formula, data, scopes, family, replace(asked, id=people.id), **how)
     if followed is not None:
         refuse_beside(followed, people, asked, design, named)
@@ -249,7 +248,7 @@ def array_spec(endog: Any, exog: Any, asked: ModelOptions) -> tuple[ModelSpec, S
     extra = {"offset": held.offset is not None, "exposure": held.exposure is not None}
     design = array_design(held.names, held.endog_name, schema, **extra, kind=family.kind)
     given = (endog, exog, asked.offset, asked.exposure)
-    source = sources.open_arrays(held.endog, held.exog, held.offset, given, exposure=held.exposure)
+    source = sources.open_arrays(held[2:], given)
     return ModelSpec.declare(design, family, budget, *asked.reports(), people, asked.trust), source.of(asked.dataset)
 
 

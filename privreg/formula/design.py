@@ -40,14 +40,12 @@ def unclamped(schema: Schema, name: str | None, kind: str) -> Schema:
     return replace(schema, bounds={n: pair for n, pair in schema.bounds.items() if kind != "binary" or n != name})
 
 
-def public_factor(
-    code: str, parsed: ParsedFormula, schema: Schema, rows: Prepared
-) -> tuple[list[FactorColumn], NDArray[Any]]:
+def public_factor(code: str, parsed: ParsedFormula, rows: Prepared) -> tuple[list[FactorColumn], NDArray[Any]]:
     """A computed factor: its columns, and its values for public rows.
     Raises PrivacyLeakError if its value for a public row depends on the rows beside it; FormulaError if it can't be
     computed of public rows, or is not one number, or a few, for each.
     """
-    factor = read_factor(code, parsed, schema, closed=False)
+    factor, schema = read_factor(code, parsed, closed=False), parsed.schema
     program = Program([column.tree for column in factor], schema, parsed.functions)
     m = len(next(iter(rows.values())))
 
@@ -94,13 +92,13 @@ def public_factor(
     return factor, found
 
 
-def response_of(parsed: ParsedFormula, schema: Schema, kind: str) -> tuple[Program | None, tuple[float, float]]:
+def response_of(parsed: ParsedFormula, kind: str) -> tuple[Program | None, tuple[float, float]]:
     """Program of the response, None if it is a column itself, and its public range."""
-    code, columns = parsed.response, parsed.response_columns
+    code, columns, schema = parsed.response, parsed.response_columns, parsed.schema
     if code in parsed.plain:
         return None, column_limits(columns[0], schema, kind, FormulaError, code)
     rows = encoding.probe_rows(columns, schema, parsed.constants, rows=RESPONSE_ROWS)
-    factor, values = public_factor(code, parsed, schema, rows)
+    factor, values = public_factor(code, parsed, rows)
     if len(factor) != 1:
         raise FormulaError(f"the response {code!r} has {len(factor)} columns; it must have one.")
     if not np.isfinite(values).all():
@@ -424,13 +422,13 @@ def formula_design(
     factors, values = {}, {}
     for code, reads in parsed.reads.items():
         if code in parsed.plain:
-            factors[code] = read_factor(code, parsed, schema, closed=False)
+            factors[code] = read_factor(code, parsed, closed=False)
         else:
-            factors[code], values[code] = public_factor(code, parsed, schema, {name: rows[name] for name in reads})
+            factors[code], values[code] = public_factor(code, parsed, {name: rows[name] for name in reads})
     broken = FormulaError(f"the right-hand side of {formula!r} can't be built; check the contrasts and knots.")
-    info = quietly(lambda: encoding.coded_terms(terms, values, rows, parsed, schema), broken)
-    response, limits = response_of(parsed, schema, kind)
-    encoder = encoding.make_encoder(info, parsed, schema, factors, rows, response)
+    info = quietly(lambda: encoding.coded_terms(terms, values, rows, parsed), broken)
+    response, limits = response_of(parsed, kind)
+    encoder = encoding.make_encoder(info, parsed, factors, rows, response)
     m = len(next(iter(rows.values()))) if rows else 1
     probe, _, problem = encoder.exog(rows, m)
     if problem is not None:

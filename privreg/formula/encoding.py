@@ -23,7 +23,7 @@ from privreg.collector.inference.methods import WIDE
 from privreg.data.cells import Flags, Floats
 from privreg.errors import FormulaError
 from privreg.formula.language.parse import ParsedFormula, term_tree
-from privreg.formula.trees.compile import FactorColumn, term_trees
+from privreg.formula.trees.compile import term_trees
 from privreg.formula.trees.evaluate import Program, Tree
 from privreg.schema.declarations import Schema
 
@@ -58,7 +58,21 @@ def probe_rows(
     ]
     box = {name: schema.reference(name) for name in names if name not in schema.levels}
     box |= {name: limits for name, limits in (boxes or {}).items() if name in box}
-    extra = _special_rows(box, constants)
+    extra = np.zeros((0, 0))
+    if box:  # the others in their middle
+        k, (low, high) = len(box), np.array([*box.values()], dtype=np.float64).T
+        if k <= _CORNER_AXES:
+            corners = np.array([*itertools.product((0, 1), repeat=k)])
+        else:
+            bits = np.random.PCG64(k).random_raw(2**_CORNER_AXES * k) >> np.uint64(63)
+            corners = np.vstack([np.zeros(k), np.ones(k), bits.reshape(-1, k)])
+        numbers = dict.fromkeys([0.0, *itertools.islice((s * c for c in constants for s in (1, -1)), 24)])
+        telling = [dict.fromkeys([a, b, (a + b) / 2, *(c for c in numbers if a <= c <= b)]) for a, b in box.values()]
+        begins = np.cumsum([len(corners), *map(len, telling)])
+        extra = np.tile((low + high) / 2, (begins[-1], 1))
+        extra[: len(corners)] = np.where(corners, high, low)
+        for j, values in enumerate(telling):
+            extra[begins[j] : begins[j + 1], j] = [*values]
     uniform, special = rows + len(combos), dict(zip(box, extra.T, strict=True))
     total = uniform + len(extra)
     # random_raw is the part of NumPy's generators whose stream is promised never to change
@@ -75,26 +89,6 @@ def probe_rows(
     for i, combo in enumerate(combos):
         for name, code in combo.items():
             out[name][rows + i] = code
-    return out
-
-
-def _special_rows(box: Mapping[str, tuple[float, float]], constants: Sequence[float]) -> Floats:
-    """Numbers at corners of a box, and at telling values of each axis, the others in their middle; shape (m, axes)."""
-    if not box:
-        return np.zeros((0, 0))
-    k, (low, high) = len(box), np.array([*box.values()], dtype=np.float64).T
-    if k <= _CORNER_AXES:
-        corners = np.array([*itertools.product((0, 1), repeat=k)])
-    else:
-        bits = np.random.PCG64(k).random_raw(2**_CORNER_AXES * k) >> np.uint64(63)
-        corners = np.vstack([np.zeros(k), np.ones(k), bits.reshape(-1, k)])
-    numbers = dict.fromkeys([0.0, *itertools.islice((s * c for c in constants for s in (1, -1)), 24)])
-    telling = [dict.fromkeys([a, b, (a + b) / 2, *(c for c in numbers if a <= c <= b)]) for a, b in box.values()]
-    begins = np.cumsum([len(corners), *map(len, telling)])
-    out = np.tile((low + high) / 2, (begins[-1], 1))
-    out[: len(corners)] = np.where(corners, high, low)
-    for j, values in enumerate(telling):
-        out[begins[j] : begins[j + 1], j] = [*values]
     return out
 
 
@@ -274,14 +268,12 @@ _CONTRASTS: Final = {one.__name__: one for one in (Treatment, Sum, Helmert, Poly
 _KEEP_ALL = NAAction(on_NA="raise", NA_types=[])
 
 
-def coded_terms(
-    terms: Sequence[Any], values: Mapping[str, NDArray[Any]], rows: Prepared, parsed: ParsedFormula, schema: Schema
-) -> Any:
+def coded_terms(terms: Sequence[Any], values: Prepared, rows: Prepared, parsed: ParsedFormula) -> Any:
     """Patsy's coding, a `DesignInfo`, of its terms on public rows.
 
     `values` are those of factors that are computed, by code; factors that stand for themselves are columns of `rows`.
     """
-    known = dict[str, _Valued]()
+    known, schema = dict[str, _Valued](), parsed.schema
     for code in parsed.reads:
         name = parsed.plain.get(code)
         if name is None or name not in schema.levels:
@@ -299,18 +291,13 @@ def coded_terms(
 
 
 def make_encoder(
-    info: Any,
-    parsed: ParsedFormula,
-    schema: Schema,
-    factors: Mapping[str, Sequence[FactorColumn]],
-    rows: Prepared,
-    response: Program | None,
+    info: Any, parsed: ParsedFormula, factors: Mapping[str, Any], rows: Prepared, response: Program | None
 ) -> Encoder:
     """Sort the terms of patsy's coding: factors that stand for themselves are looked up, all others are trees.
 
     `factors` are the columns of each factor, by code; `rows` are public.
     """
-    parts: list[DesignTerm] = []
+    parts, schema = list[DesignTerm](), parsed.schema
     for term, subterms in info.term_codings.items():
         plain = [parsed.plain.get(f.code) for f in term.factors]
         reads = tuple(dict.fromkeys(name for f in term.factors for name in parsed.reads[f.code]))
@@ -318,7 +305,7 @@ def make_encoder(
         if len(plain) == 1 and plain[0] is not None and len(subterms) == 1:
             contrast = subterms[0].contrast_matrices.get(term.factors[0])
         if contrast is None:
-            parts.append(part._replace(trees=term_trees(subterms, info, parsed, schema, factors.__getitem__)))
+            parts.append(part._replace(trees=term_trees(subterms, info, parsed, factors.__getitem__)))
             continue
         coding = np.asarray(contrast.matrix, dtype=np.float64)
         parts.append(part._replace(levels=tuple(schema.levels[str(plain[0])]), coding=coding))

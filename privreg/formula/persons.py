@@ -11,7 +11,7 @@ from scipy.special import gammaincinv
 from privreg.collector.inference.methods import LEAST
 from privreg.data.followed import Followed
 from privreg.data.participants import DIFFERENCES, WITHIN, Participants
-from privreg.errors import FormulaError, OptionError, SchemaError, UnsupportedArgumentError, real
+from privreg.errors import FormulaError, OptionError, SchemaError, UnsupportedArgumentError, real, refuse
 from privreg.families import Huber
 from privreg.families.family import Family
 from privreg.families.hazards import ENDED, INTERVAL, USUAL
@@ -166,31 +166,26 @@ def refuse_of_persons(
     if not people.gathered or (people.followed is not None and people.weight is None):
         return
     option = "weights=" if people.k_max is None else f"k_max={people.k_max}"
-    if private == "response":
-        raise OptionError(
-            f"{option} goes with private='record': how many rows a person has, and their weight, are no more public "
-            "than what is in them; leave private= out."
-        )
+    wrong = {
+        f"{option} goes with private='record': how many rows a person has, and their weight, are no more public than "
+        "what is in them; leave private= out": private == "response",
+        f"missing='drop' doesn't go with {option}: rows that can't be used are left out of their person, who reports "
+        "all the same; leave missing= out": people.missing == "drop",
+    }
+    refuse(wrong, OptionError)
     # without second moments nothing shows how much of a local report of several rows is filled
     if trust == "local" and (units.unscaled.any() or (units.y_unscaled and family.scoring.residual)):
         raise SchemaError(
             f"{option} needs public bounds of every number, as reports on scales don't tell how many rows a person "
             "has; declare bounds=."
         )
-    if people.mu is not None:
-        raise UnsupportedArgumentError(
-            f"{people.spent}={people.mu!r} of personal budgets doesn't go with {option}; give one budget for all."
-        )
-    if people.missing == "drop":
-        raise OptionError(
-            f"missing='drop' doesn't go with {option}: rows that can't be used are left out of their person, who "
-            "reports all the same; leave missing= out."
-        )
-    if family.scoring.multiple and trust != "local":
-        raise UnsupportedArgumentError(
-            f"{option} doesn't go with Multinomial() where noise falls on sums: squared scores of several rows have "
-            "too many numbers; use Logistic() for each level, or trust='local'."
-        )
+    unsupported = {
+        f"{people.spent}={people.mu!r} of personal budgets doesn't go with {option}; give one budget for "
+        "all": people.mu,
+        f"{option} doesn't go with Multinomial() where noise falls on sums: squared scores of several rows have too "
+        "many numbers; use Logistic() for each level, or trust='local'": family.scoring.multiple and trust != "local",
+    }
+    refuse(unsupported)
     if people.weight is not None:
         low, high = design.schema.limits(people.weight)
         if not 0.0 <= low < high < float("inf"):
@@ -204,25 +199,18 @@ def refuse_of_persons(
 
 def _refuse_without_levels(people: Participants, family: Family, design: Design, units: Units) -> None:
     """Refuse a model from which a person's level can't be taken."""
-    said = with_effect("", people).strip()
-    linear = family.scoring.linear
-    if not linear and not family.scoring.conditional:
-        raise UnsupportedArgumentError(
-            f"'{said}' goes with Squared(), Huber() and Logistic(): of {family!r} a person's level can't be taken out "
-            "of single rows."
-        )
-    if not linear and people.k_max != 2:
-        raise UnsupportedArgumentError(
-            f"'{said}' with Logistic() is the conditional logit of two rows a person, and k_max={people.k_max}; more "
-            "rows are not there yet: give k_max=2, or Squared() for differences of shares."
-        )
+    said, linear = with_effect("", people).strip(), family.scoring.linear
+    wrong = {
+        f"'{said}' goes with Squared(), Huber() and Logistic(): of {family!r} a person's level can't be taken out of "
+        "single rows": not linear and not family.scoring.conditional,
+        f"'{said}' with Logistic() is the conditional logit of two rows a person, and k_max={people.k_max}; more rows "
+        "are not there yet: give k_max=2, or Squared() for differences of shares": not linear and people.k_max != 2,
+        f"'{said}' needs a model with an intercept, which takes what a person's level leaves; leave out '- 1' or "
+        "'+ 0'": (units.constant != 0.0).sum() != 1,
+    }
+    refuse(wrong)
     if design.offset is not None and not math.isfinite(sum(design.schema.limits(design.offset))):
         raise SchemaError(
             f"offset={design.offset!r} needs public bounds with '{said}', which set how far responses less their "
             f"level may be from 0: declare bounds={{{design.offset!r}: (low, high)}}."
-        )
-    if (units.constant != 0.0).sum() != 1:
-        raise UnsupportedArgumentError(
-            f"'{said}' needs a model with an intercept, which takes what a person's level leaves; leave out '- 1' or "
-            "'+ 0'."
         )

@@ -1,6 +1,5 @@
 """Public specification of a model before a fit is tuned: design, units, family, budget and the user's options."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -14,7 +13,7 @@ from privreg.collector.inference.methods import local_groups, summed_groups
 from privreg.data.participants import DIFFERENCES, WITHIN, Participants
 from privreg.data.sources.open import SILO, Silos, Source, open_table
 from privreg.data.sources.source import by_person
-from privreg.errors import BudgetError, OptionError, PrivregError, SchemaError, UnsupportedArgumentError
+from privreg.errors import BudgetError, OptionError, PrivregError, SchemaError, UnsupportedArgumentError, refuse
 from privreg.families import Logistic
 from privreg.families.family import Family
 from privreg.families.hazards import AT_RISK
@@ -82,21 +81,16 @@ class ModelSpec:
         """
         for name, value in {"score_weights": score_weights, "mechanism": mechanism, "private": private}.items():
             check("local.formula", name, value)
-        if private == "response" and people.id is not None:
-            raise OptionError(
-                "with private='response' covariates are public, so that everybody knows whose row is one too many: id= "
-                "goes with private='record'; leave further rows of a person out."
-            )
-        if family.response == "levels" and (design.offset is not None or design.exposure is not None):
-            raise OptionError(
-                "offset= and exposure= go with one linear predictor, and a multinomial fit has one for each level but "
-                "the first; leave them out."
-            )
-        if design.exposure is not None and family.link != "log":
-            raise OptionError(
-                f"exposure= is what counts are relative to: it goes with Poisson(), and the family is {family!r}; give "
-                "offset= the column that is to be added."
-            )
+        added = design.offset is not None or design.exposure is not None
+        wrong = {
+            "with private='response' covariates are public, so that everybody knows whose row is one too many: id= "
+            "goes with private='record'; leave further rows of a person out": private == "response" and people.id,
+            "offset= and exposure= go with one linear predictor, and a multinomial fit has one for each level but the "
+            "first; leave them out": family.response == "levels" and added,
+            f"exposure= is what counts are relative to: it goes with Poisson(), and the family is {family!r}; give "
+            "offset= the column that is to be added": design.exposure is not None and family.link != "log",
+        }
+        refuse(wrong, OptionError)
         family.scoring.refuse(family, design.endog_limits, design.endog_name)
         refuse_of_persons(people, family, design, public_units(design, scale_response=family.scaled), trust, private)
         if people.effect is not None and family.binary:
@@ -201,8 +195,7 @@ class ModelSpec:
     @property
     def scored(self) -> Family:
         """The family whose score is reported: two levels leave one linear predictor, with the logistic score."""
-        two = self.family.scoring.multiple and self.classes == 2
-        return Logistic() if two else self.family
+        return Logistic() if self.family.scoring.multiple and self.classes == 2 else self.family
 
     @property
     def covariates(self) -> int:
@@ -404,7 +397,13 @@ def units_of(design: Design, family: Family, people: Participants | None) -> Uni
     units = public_units(design, scale_response=family.scaled)
     if people is None or people.effect is None:
         return units
-    return units.without_levels(people.spread, response=family.scaled, offset=_apart(design))
+    # centres are 0, sizes are as large as bounds are apart, of a response with those of its offset; the constant stays
+    varies = units.constant == 0.0
+    none, wide = np.zeros(len(varies)), 2.0 * people.spread
+    mix = None if units.mix is None else np.where(np.outer(varies, varies), units.mix, np.eye(len(varies)))
+    scale = np.where(varies, wide * units.scale, units.scale)
+    y_scale = (units.y_scale + 0.5 * _apart(design)) * wide if family.scaled else units.y_scale
+    return replace(units, centre=none, scale=scale, mix=mix, y_centre=0.0, y_scale=y_scale)
 
 
 def _apart(design: Design) -> float:
@@ -418,21 +417,20 @@ def refuse_of_sums(spec: ModelSpec) -> None:
     Raises BudgetError if the budget is pure ε, as that noise is Gaussian; OptionError, UnsupportedArgumentError if an
     option is of local reports, or a column has no public bounds.
     """
-    units, who, local = spec.units, spec.holders, "is for trust='local'"
+    units, who, local, least = spec.units, spec.holders, "is for trust='local'", LEAST_MU[spec.trust]
     if spec.noise.again and spec.people.missing == "drop":
         raise OptionError(
             f"missing='drop' would change the number of records, which is public with {who}; missing='noise' lets "
             "those that can't be used count for nothing."
         )
-    if spec.budget.pure:
-        raise BudgetError(
-            f"with {who} noise is Gaussian, which can't keep pure epsilon: give mu=, rho=, or delta=1e-6 with epsilon."
-        )
-    if spec.budget.private and spec.budget.mu < (least := LEAST_MU[spec.trust]):
-        raise BudgetError(
-            f"with {who} sums are whole numbers modulo 2⁶⁴, which hold the noise of mu={least:g} or more, and this "
-            f"budget has mu={spec.budget.mu:.3g}; give a larger one."
-        )
+    wrong = {
+        f"with {who} noise is Gaussian, which can't keep pure epsilon: give mu=, rho=, or delta=1e-6 with epsilon": (
+            spec.budget.pure
+        ),
+        f"with {who} sums are whole numbers modulo 2⁶⁴, which hold the noise of mu={least:g} or more, and this budget "
+        f"has mu={spec.budget.mu:.3g}; give a larger one": spec.budget.private and spec.budget.mu < least,
+    }
+    refuse(wrong, BudgetError)
     unscaled = bool(units.unscaled.any() or (units.y_unscaled and spec.family.scoring.residual))
     refused = {
         f"mechanism={spec.mechanism!r} {local}: sums have Gaussian noise": spec.mechanism not in {"auto", "gaussian"},
@@ -464,13 +462,6 @@ def refuse_what_sums_cannot(spec: ModelSpec) -> None:
         "response, or leave terms out": size > MOST_NUMBERS and spec.blocks > 1,
     }
     refuse(refused)
-
-
-def refuse(reasons: Mapping[str, bool]) -> None:
-    """Raise an UnsupportedArgumentError with the first of these reasons that is true."""
-    for words, true in reasons.items():
-        if true:
-            raise UnsupportedArgumentError(f"{words}.")
 
 
 def refuse_likelihood(spec: ModelSpec) -> None:

@@ -6,7 +6,7 @@ the design is wide. Columns whose scale is private stay as they are.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -55,18 +55,6 @@ class Units:
     def shift(self) -> Array:
         """Constant part of the map of coefficients, shape (p,)."""
         return self.y_centre * self.constant
-
-    def without_levels(self, spread: float, *, response: bool, offset: float = 0.0) -> "Units":
-        """Units for rows without their person's level: centres are 0, and the constant is unchanged.
-
-        `spread` is the largest size of such a number, relative to the distance of its bounds; `response` says
-        whether the response is one, of which an offset is taken whose bounds have the distance `offset`.
-        """
-        varies = self.constant == 0.0
-        mix = None if self.mix is None else np.where(np.outer(varies, varies), self.mix, np.eye(len(varies)))
-        scale = np.where(varies, 2.0 * spread * self.scale, self.scale)
-        none, wide = np.zeros(len(varies)), (self.y_scale + 0.5 * offset) * 2.0 * spread if response else self.y_scale
-        return replace(self, centre=none, scale=scale, mix=mix, y_centre=0.0, y_scale=wide)
 
     def probe_inside(self, probe: Array) -> Array:
         """Design rows over the public box in internal units, a copy."""
@@ -217,8 +205,7 @@ def _mix(
         mix[correlated] = 0.0
         mix[np.ix_(correlated, correlated)] = block
         used = [np.flatnonzero(row) for row in block]  # an edge may be infinite
-        sups = [np.abs(row[k]) @ edges[correlated][k] for row, k in zip(block, used, strict=True)]
-        reach[correlated] = sups
+        reach[correlated] = [np.abs(row[k]) @ edges[correlated][k] for row, k in zip(block, used, strict=True)]
     return mix, reach
 
 

@@ -10,7 +10,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import Any, Final
 
@@ -41,7 +41,8 @@ COMPILING: Final = "privreg: compiling, once per installation"
 def progress_bar(total: int | None, progress: bool | None) -> Iterator[Any]:
     """Show a bar; by default it shows on fits of more than a second at a terminal.
 
-    Where it shows it also says when loops are compiled, which takes seconds and would look like a fit that hangs.
+    Where it shows it also says when loops are compiled, which takes seconds and would look like a fit that hangs; those
+    that are found compiled on disk are loaded without a word.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # in a notebook without ipywidgets the bar is text, which is fine
@@ -50,7 +51,24 @@ def progress_bar(total: int | None, progress: bool | None) -> Iterator[Any]:
     quiet = {None: None, True: False, False: True}[progress]
     # disable=None: silent when stderr is not a terminal
     more: dict[str, Any] = {"disable": quiet, "delay": 0.0 if progress else 1.0, "desc": _NAME}
-    with tqdm(total=total, unit=" people", unit_scale=True, **more) as bar, _compiling(bar):
+    with tqdm(total=total, unit=" people", unit_scale=True, **more) as bar, ExitStack() as listening:
+        if not bar.disable and "numba" in sys.modules:  # what compiles imports it before its bar
+            from numba.core import event
+
+            class Compiling(event.Listener):  # type: ignore[misc]
+                depth = 0
+
+                def on_start(self, _: Any) -> None:
+                    self.depth += 1
+                    if self.depth == 1:
+                        bar.set_description_str(COMPILING)
+
+                def on_end(self, _: Any) -> None:
+                    self.depth -= 1
+                    if self.depth == 0:
+                        bar.set_description_str(_NAME, refresh=False)
+
+            listening.enter_context(event.install_listener("numba:compile", Compiling()))
         yield bar
 
 
@@ -76,28 +94,3 @@ def waiting(what: str) -> Iterator[None]:
             over.set()
             if thread.ident is not None:
                 thread.join()
-
-
-@contextmanager
-def _compiling(bar: Any) -> Iterator[None]:
-    """Say on a bar that shows when numba compiles; what it finds compiled on disk it loads without a word."""
-    if bar.disable or "numba" not in sys.modules:  # what compiles imports it before its bar
-        yield
-        return
-    from numba.core import event
-
-    class Compiling(event.Listener):  # type: ignore[misc]
-        depth = 0
-
-        def on_start(self, _: Any) -> None:
-            self.depth += 1
-            if self.depth == 1:
-                bar.set_description_str(COMPILING)
-
-        def on_end(self, _: Any) -> None:
-            self.depth -= 1
-            if self.depth == 0:
-                bar.set_description_str(_NAME, refresh=False)
-
-    with event.install_listener("numba:compile", Compiling()):
-        yield

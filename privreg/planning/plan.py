@@ -244,7 +244,7 @@ class StudyPlan(View):
         """The plan itself, which prints as a table."""
         return self
 
-    @property
+    @cached_property
     def notes(self) -> tuple[Diagnostic, ...]:
         """Notes on the answer."""
         spec, assumed, local = self.spec, self.assumed, self.spec.trust == "local"
@@ -294,14 +294,9 @@ class StudyPlan(View):
             whose = f"a quarter of the declared range of {name}, {low:,.10g} to {high:,.10g}"
             whose = whose if math.isfinite(high - low) else f"the declared sd of {name}"
             out.append(note("scale_assumed", spread=assumed.spread, whose=whose))
-        return (*out, *self._of_silos)
-
-    @cached_property
-    def _of_silos(self) -> tuple[Diagnostic, ...]:
-        """Notes on silos: people who are in several of them, and how two collectors compare."""
-        out = [note("in_several")] if self.spec.silos else []
-        with suppress(PrivregError):
-            if self.spec.silos:
+        if spec.silos:
+            out.append(note("in_several"))
+            with suppress(PrivregError):
                 other, name = self._under("two_collectors"), self.critical
                 theirs = other._table(other._precision.std_errors(self.n))
                 times = float((self._table()["width"] / theirs["width"])[name])
@@ -348,10 +343,33 @@ class StudyPlan(View):
         """Contours of an interval's mean width over budget and people; or the power of tests over people.
 
         `coef` is by default the one with the most demanding goal; with `power` all that effects were given for, and the
-        probability that tests tell them from zero is drawn.
+        probability that tests tell them from zero is drawn, where it is grey a fit would say not to rely.
         """
-        wanted = list(self.goal.effects) if coef is None else find(coef, self.spec.coefficients)
-        return self._powers(wanted, ax) if flag("power", power) else self._contours(self._coef(coef), ax)
+        if not flag("power", power):
+            return self._contours(self._coef(coef), ax)
+        coefs = list(self.goal.effects) if coef is None else find(coef, self.spec.coefficients)
+        missing = [c for c in coefs if c not in self.goal.effects]
+        if missing or not coefs:
+            whose = f" of {missing[0]}" if missing else ""
+            raise OptionError(f"power is that of finding an effect, and this plan has none{whose}: give it an effect.")
+        n = np.unique(np.geomspace(AROUND[0] * self.n, AROUND[1] * self.n, POINTS[1]).astype(int))
+        errors = np.array([self._precision.std_errors(float(k)) for k in n])
+        footer, few = f"{self.budget} per person; tests at level {self.alpha:g}", self.reliable > n[0]
+        footer += "\ngrey: so few records that a fit would say not to rely on its intervals" if few else ""
+        with drawing(ax, (COLUMN, 0.8 * COLUMN), footer) as on:
+            inks = inks_for(on)
+            for i, c in enumerate(coefs):
+                at = list(self.spec.coefficients).index(c)
+                power_of = search.power_of(abs(self.goal.effects[c]) / errors[:, at], self._z)
+                label = literal(f"{shorten([c], 24)[0]} = {self.goal.effects[c]:g}")
+                on.plot(n, power_of, DASHES[i % 4], color=inks[i], label=label)
+            if few:
+                on.axvspan(n[0], min(self.reliable, n[-1]), color=inks.grey, alpha=0.15, linewidth=0, zorder=0)
+            on.axhline(self.goal.power, color=inks.grey, linewidth=0.7, linestyle=":")
+            on.axvline(self.n, color=inks.grey, linewidth=0.7, linestyle=":")
+            on.set(xscale="log", xlim=(n[0], n[-1]), ylim=(0.0, 1.02), xlabel="records", ylabel="power")
+            on.legend(frameon=False, fontsize=SMALL)
+        return on  # type: ignore[no-any-return]
 
     def _contours(self, coef: str, ax: Any) -> Axes:
         """Mean width of a coefficient's interval over budget and people; the plan itself and its goal are marked.
@@ -408,31 +426,6 @@ class StudyPlan(View):
             head = f"mean width of {100.0 * (1.0 - self.alpha):g}% intervals,"
             name = shorten([coef], TITLE)[0]
             on.set_title(literal(f"{head}{' ' if len(head) + len(name) < TITLE else chr(10)}{name}"), loc="left")
-        return on  # type: ignore[no-any-return]
-
-    def _powers(self, coefs: Sequence[str], ax: Any) -> Axes:
-        """Power of each coefficient's test over people at this budget; where it is grey a fit would say not to rely."""
-        missing = [c for c in coefs if c not in self.goal.effects]
-        if missing or not coefs:
-            whose = f" of {missing[0]}" if missing else ""
-            raise OptionError(f"power is that of finding an effect, and this plan has none{whose}: give it an effect.")
-        n = np.unique(np.geomspace(AROUND[0] * self.n, AROUND[1] * self.n, POINTS[1]).astype(int))
-        errors = np.array([self._precision.std_errors(float(k)) for k in n])
-        footer, few = f"{self.budget} per person; tests at level {self.alpha:g}", self.reliable > n[0]
-        footer += "\ngrey: so few records that a fit would say not to rely on its intervals" if few else ""
-        with drawing(ax, (COLUMN, 0.8 * COLUMN), footer) as on:
-            inks = inks_for(on)
-            for i, c in enumerate(coefs):
-                at = list(self.spec.coefficients).index(c)
-                power = search.power_of(abs(self.goal.effects[c]) / errors[:, at], self._z)
-                label = literal(f"{shorten([c], 24)[0]} = {self.goal.effects[c]:g}")
-                on.plot(n, power, DASHES[i % 4], color=inks[i], label=label)
-            if few:
-                on.axvspan(n[0], min(self.reliable, n[-1]), color=inks.grey, alpha=0.15, linewidth=0, zorder=0)
-            on.axhline(self.goal.power, color=inks.grey, linewidth=0.7, linestyle=":")
-            on.axvline(self.n, color=inks.grey, linewidth=0.7, linestyle=":")
-            on.set(xscale="log", xlim=(n[0], n[-1]), ylim=(0.0, 1.02), xlabel="records", ylabel="power")
-            on.legend(frameon=False, fontsize=SMALL)
         return on  # type: ignore[no-any-return]
 
     def compare_trust(self, coef: str | None = None) -> "StudyTable":
@@ -525,8 +518,7 @@ class StudyPlan(View):
         out = pd.DataFrame({"planned": table["width"], "simulated": widths.mean(axis=0)})
         out["ratio"] = out["simulated"] / out["planned"]
         out["ratio_se"] = widths.std(axis=0, ddof=1) / math.sqrt(reps) / out["planned"]
-        held = ((low <= truth) & (truth <= high)).mean(axis=0)
-        out["coverage"] = np.where(np.isnan(truth), math.nan, held)
+        out["coverage"] = np.where(np.isnan(truth), math.nan, ((low <= truth) & (truth <= high)).mean(axis=0))
         few, many = binom.interval(SURE, reps, 1.0 - self.alpha)
         out["at_least"], out["at_most"] = few / reps, many / reps
         if self.goal.effects:
@@ -558,8 +550,7 @@ class StudyTable(View):
 
 def _named(plan: StudyPlan, columns: Collection[int]) -> str:
     """Coefficients of these columns of the design."""
-    width = len(plan.spec.design.names)
-    return ", ".join(c for k, c in enumerate(plan.spec.coefficients) if k % width in columns)
+    return ", ".join(c for k, c in enumerate(plan.spec.coefficients) if k % len(plan.spec.design.names) in columns)
 
 
 def _doubts(plan: StudyPlan) -> list[Diagnostic]:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from privreg.base.arrays import Array
 from privreg.collector.aggregate.report import parts_of
@@ -26,7 +26,7 @@ from privreg.fits.plan import plan_of, to_user
 from privreg.fits.settings import FitOptions
 from privreg.formula.spec import ModelSpec
 from privreg.options.running import progress_bar
-from privreg.planning.rehearsal import People, bread, enough_in_main, rehearse, residuals, silent
+from privreg.planning.rehearsal import People, bread, enough_in_main, rehearse, silent
 from privreg.planning.scenario import Assumed, response_of
 from privreg.simulation.aggregate import least
 from privreg.simulation.streaming.encoding import Encoder, Gatherer, cut
@@ -158,7 +158,8 @@ def precision_of(spec: ModelSpec, assumed: Assumed, asked: FitOptions = ASKED) -
         own = np.ascontiguousarray(units.probe_inside(x)[:, order])
         eta = own @ theta.T
         sd = scale / units.y_scale if family.scaled else np.ones(m)
-        people = People(own, eta, sd, eta[:, 0] + sd * residuals(m))
+        normal = np.random.Generator(np.random.PCG64(m)).permutation(ndtri((np.arange(m) + 0.5) / m))
+        people = People(own, eta, sd, eta[:, 0] + sd * normal)
     if assumed.covariates is not None and (given := len(assumed.covariates)) < own.shape[1]:
         raise InferenceError(
             f"covariates= has {given} row{'s' * (given > 1)}, too few to determine {own.shape[1]} coefficients; give "

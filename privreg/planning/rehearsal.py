@@ -8,7 +8,6 @@ import math
 from typing import Final, NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
 
 from privreg.base.arrays import Array
 from privreg.collector import rounds as collector
@@ -96,8 +95,7 @@ def enough_in_main(plan: Plan, people: People, begun: Progress, enough: float) -
 
 def bread(plan: Plan, people: People) -> Array:
     """Curvature of the mean score at the truth, whitened covariates, one predictor; shape (d, d)."""
-    low = np.linalg.cholesky(people.x.T @ people.x / len(people.x))
-    z = np.linalg.solve(low, people.x.T).T
+    z = np.linalg.solve(np.linalg.cholesky(people.x.T @ people.x / len(people.x)), people.x.T).T
     here = people.eta[:, 0]
     kappa = np.ones(len(z))
     if plan.blocks == 1 and plan.rules.scoring.predicted:
@@ -210,9 +208,3 @@ def _scores(plan: Plan, state: State, people: People) -> tuple[Array, Array]:
         wider[:-1, :-1], wider[-1, -1] = root, math.hypot(sd, 0.5 * state.kappa)
         root = wider
     return mean, root
-
-
-def residuals(m: int) -> Array:
-    """Standard normal residuals, the same ones always, shape (m,)."""
-    rng = np.random.Generator(np.random.PCG64(m))
-    return np.asarray(rng.permutation(ndtri((np.arange(m) + 0.5) / m)))

@@ -50,8 +50,7 @@ def read_shares(shares: Any, schema: Schema) -> dict[str, tuple[float, ...]]:
 
 def positive(given: Any) -> list[float]:
     """Positive finite numbers among those given."""
-    found = map(real, np.ravel(np.asarray(given, dtype=object)))
-    return [v for v in found if v is not None and 0.0 < v < math.inf]
+    return [v for v in map(real, np.ravel(np.asarray(given, dtype=object))) if v is not None and 0.0 < v < math.inf]
 
 
 def read_scale(scale: Any, covariates: Any) -> float | Array:
@@ -358,8 +357,7 @@ def censoring(followed: Followed, rows: Any, schema: Schema) -> Array:
     censored = (frame[followed.event] == schema.levels.get(followed.event, (0, 1))[0]).to_numpy()
     order = np.lexsort((censored, time))  # events come before censoring at the same time
     left = np.cumprod(1.0 - censored[order] / np.arange(len(time), 0.0, -1.0))
-    at = np.searchsorted(-left, -ndtr(QUANTILES))
-    return np.asarray(np.append(time[order], np.inf)[at])
+    return np.asarray(np.append(time[order], np.inf)[np.searchsorted(-left, -ndtr(QUANTILES))])
 
 
 def related(values: Array, corr: Array) -> Array:

@@ -215,7 +215,6 @@ class TwoGroups(View):
         )
         said = f"A difference of {self.difference:.4g} is found at level {self.alpha:g} with power {self.power:.3f}."
         table = self.compare_trust()
-        people = ["-" if n is pd.NA else f"{n:,}" for n in table["people"]]
-        rows = list(zip(table["sees_a_row"], people, strict=True))
+        rows = list(zip(table["sees_a_row"], ["-" if n is pd.NA else f"{n:,}" for n in table["people"]], strict=True))
         title = f"Records for a power of {self.power:.3g}"
         return [Paragraph(f"{head}\n{said}"), Table(list(table.index), ["who sees a row", "records"], rows, title)]

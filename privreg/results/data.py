@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
 from privreg.collector.inference.methods import METHODS, Estimate, Steps
-from privreg.errors import InferenceError, NotPrivateError, OptionError, as_named, choose
+from privreg.errors import InferenceError, NotPrivateError, OptionError, as_named, choose, refuse
 from privreg.families.family import Family
 from privreg.families.measures import Measure
 from privreg.families.scores import scoring_of
@@ -280,16 +280,14 @@ class ResultData(Fitted, Labelled):
 
     def refuse_levels(self, what: str, *, hazards: bool = True) -> None:
         """Refuse what needs the levels of persons that were taken out, or one response a record, not `hazards`."""
-        if self.cuts and hazards:
-            raise InferenceError(
-                f"{what} is of one response a record, and this fit has hazards: res.predict(new) has survival curves, "
-                "res.hazards(new) their limits, res.tidy(exponentiate=True) hazard ratios."
-            )
-        if self.within:
-            raise InferenceError(
-                f"{what} would need a person's level, which was taken out on the device and never learned; changes "
-                "within a person have t_test(...), as in res.t_test('x1 - x2'); or leave '| person' out of the formula."
-            )
+        wrong = {
+            f"{what} is of one response a record, and this fit has hazards: res.predict(new) has survival curves, "
+            "res.hazards(new) their limits, res.tidy(exponentiate=True) hazard ratios": self.cuts and hazards,
+            f"{what} would need a person's level, which was taken out on the device and never learned; changes within "
+            "a person have t_test(...), as in res.t_test('x1 - x2'); or leave '| person' out of the "
+            "formula": self.within,
+        }
+        refuse(wrong, InferenceError)
 
     @property
     def levels(self) -> tuple[Any, ...]:

@@ -78,7 +78,7 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any
         for name in [e["method"].removesuffix("_full")]  # of a fit by version 0.1
         for pivot in [_pivot(e["pivot"], arrays.get(f"moves_{i}"))]
     )
-    nobs, senders, updates = (int(v) for v in document["counts"])
+    counts: dict[str, Any] = dict(zip(("nobs", "senders", "updates"), map(int, document["counts"]), strict=True))
     baseline = tuple(str(v) for v in document["baseline"])
     archive.expect(not baseline or baseline == tuple(map(str, design.endog_levels or ())))
     names = tuple(f"{level}:{term}" for level in baseline[1:] for term in design.names) or tuple(design.names)
@@ -113,9 +113,6 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any
         baseline=baseline,
         measures=tuple(Measure(str(name), v, error, str(means)) for (name, means), (v, error) in held["measures"]),
         estimates=estimates,
-        nobs=nobs,
-        senders=senders,
-        updates=updates,
         statement=statement,
         spreads=spreads,
         rounds=tuple(RoundHeld(int(k), str(role), int(n), *line) for role, (k, n, *line) in held["rounds"]),
@@ -123,6 +120,7 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any
         steps=Later(lambda: steps),
         within=document.get("within") is True,
         cuts=tuple(float(v) for v in document.get("cuts", ())),
+        **counts,
         **{name: arrays[name] for name in wanted},
     )
 

@@ -13,7 +13,7 @@ from scipy.special import ndtr
 from privreg.audit.neighbours import Verification
 from privreg.base import archive
 from privreg.collector.levels import SURE
-from privreg.errors import BudgetError
+from privreg.errors import BudgetError, refuse
 from privreg.privacy.conversions import shuffled, shuffling_limit
 from privreg.privacy.ledger import REPORTED_DELTA, Budget, Release, at_least, within
 from privreg.tables import Notes, Pairs, Part, View, diagnostics, fold
@@ -303,8 +303,7 @@ class PrivacyStatement(View):
             return self.short
         if not self._protected:
             return f"NOT PRIVATE in all {self.release.number} releases, as one had no noise; this one {self.short}"
-        total = within(self.release.total_mu, 4)
-        return f"{total}-GDP in all {self.release.number} releases, this one {self.short}"
+        return f"{within(self.release.total_mu, 4)}-GDP in all {self.release.number} releases, this one {self.short}"
 
     @property
     def guarantee(self) -> str:
@@ -470,25 +469,22 @@ class PrivacyStatement(View):
         if public covariates tell whose they are (``private="response"``, but for ``y ~ 1``), or the theorem does not
         cover the numbers.
         """
-        if self.said.no_shuffling:
-            raise BudgetError(self.said.no_shuffling)
-        if not self.budget.pure:
-            raise BudgetError(
-                f"shuffling amplifies pure epsilon, and this fit is {self.short}; ask for epsilon=1.0 without delta."
-            )
-        if self.linked:
-            raise BudgetError(
-                "with private='response' each report is multiplied by its sender's public covariates, which tell who "
-                "sent it, so a shuffler hides nobody; ask for private='record', or for a model without covariates, "
-                "'y ~ 1'."
-            )
-        if self.per_id > 1 or self.mu_max or self._parts > 1:
-            what = "several rows per person" if self.per_id > 1 else "personal budgets" if self.mu_max else "a curator"
-            raise BudgetError(
-                f"the theorem on shuffling is about one local report per person under one budget for all, not {what}."
-            )
-        if n is None and not self.people:
-            raise BudgetError("shuffled() needs the number of people who sent reports, n=10_000 say.")
+        what = "several rows per person" if self.per_id > 1 else "personal budgets" if self.mu_max else "a curator"
+        wrong = {
+            self.said.no_shuffling: self.said.no_shuffling,
+            f"shuffling amplifies pure epsilon, and this fit is {self.short}; ask for epsilon=1.0 without delta": (
+                not self.budget.pure
+            ),
+            "with private='response' each report is multiplied by its sender's public covariates, which tell who sent "
+            "it, so a shuffler hides nobody; ask for private='record', or for a model without covariates, 'y ~ 1'": (
+                self.linked
+            ),
+            f"the theorem on shuffling is about one local report per person under one budget for all, not {what}": (
+                self.mu_max or self._parts > 1
+            ),
+            "shuffled() needs the number of people who sent reports, n=10_000 say": n is None and not self.people,
+        }
+        refuse(wrong, BudgetError)
         n, epsilon = self.people if n is None else n, self.budget.epsilon
         lead = "NOT AS RUN, because of seed=; with secret noise, i" if self.seeded else "I"
         if self.leaked:

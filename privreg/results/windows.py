@@ -165,9 +165,8 @@ class Windows(View):
             chi2, df, p_value = change(self.found, list(range(p)))
             said = f"chi2({df}) = {chi2:.2f}, p = {p_value:.3g}"
             out.append(Paragraph(f"All coefficients the same in all windows: {said}"))
-        taken_back = [f"{MARK} {note}" for note in self.doubts]
         alone = "Each interval holds by itself; reports are those of the fit: no further budget"
-        notes = [alone, self.unseen[:1].upper() + self.unseen[1:], *taken_back]
+        notes = [alone, self.unseen[:1].upper() + self.unseen[1:], *(f"{MARK} {note}" for note in self.doubts)]
         return [*out, *(Paragraph(f"{note}.") for note in notes if note)]
 
 

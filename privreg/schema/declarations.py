@@ -174,14 +174,6 @@ def public_mapping(kind: str, value: object) -> Mapping[Any, Any]:
     return value
 
 
-def _matrix(names: Sequence[str], correlations: Mapping[Names, float]) -> np.ndarray:
-    out = np.eye(len(names))
-    for i, a in enumerate(names):
-        for j, b in enumerate(names[:i]):
-            out[i, j] = out[j, i] = correlations.get((min(a, b), max(a, b)), 0.0)
-    return out
-
-
 @dataclass(frozen=True)
 class Schema:
     """Public declarations about the raw columns."""
@@ -245,7 +237,7 @@ class Schema:
                 )
             rhos[a, b] = rho
         names = sorted({name for pair in rhos for name in pair})
-        if names and np.linalg.eigvalsh(_matrix(names, rhos))[0] < SMALLEST_EIGENVALUE:
+        if names and np.linalg.eigvalsh(cls(correlations=rhos).correlation_matrix(names))[0] < SMALLEST_EIGENVALUE:
             raise SchemaError(
                 f"the correlations of {', '.join(map(repr, names))} can't hold together (their matrix is not positive "
                 "definite; a pair that is left out counts as 0); declare every pair of them, or values nearer to 0."
@@ -353,7 +345,11 @@ class Schema:
 
     def correlation_matrix(self, names: Sequence[str]) -> np.ndarray:
         """Declared correlations of the named columns, 0 where none is declared, shape (k, k)."""
-        return _matrix(names, self.correlations)
+        out = np.eye(len(names))
+        for i, a in enumerate(names):
+            for j, b in enumerate(names[:i]):
+                out[i, j] = out[j, i] = self.correlations.get((min(a, b), max(a, b)), 0.0)
+        return out
 
     def limits(self, name: str) -> Pair:
         """Clamping limits of a numeric column; infinite if only its moments, or nothing at all, are declared."""

@@ -121,7 +121,7 @@ def simulate(
             )
         endog, exog, offset, exposure = (*rows, None, None)[:4]
         held = read_arrays(endog, exog, offset, table.names, table.endog_name, exposure)
-        source = open_arrays(held.endog, held.exog, held.offset, rows, exposure=held.exposure)
+        source = open_arrays(held[2:], rows)
     else:
         if isinstance(rows, pd.DataFrame | Mapping):
             check_columns(rows, spec.columns)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import privreg.audit.devices
+import privreg.audit.reports
 import privreg.collector.covariates.moments
 import privreg.collector.levels
 import privreg.results.statement
@@ -112,9 +112,9 @@ def test_a_change_arrives_wherever_the_name_was_imported_and_is_taken_back():
         assert tuning.tuning_hash() != before
     assert privreg.collector.covariates.moments.SURE == privreg.results.statement.SURE == 3.0
     with contextlib.suppress(ZeroDivisionError), tuning.changed({"privreg.protocol.codes:LEVER2": 1.0}):
-        assert privreg.audit.devices.LEVER2 == 1.0
+        assert privreg.audit.reports.LEVER2 == 1.0
         raise ZeroDivisionError
-    assert privreg.audit.devices.LEVER2 == 64.0
+    assert privreg.audit.reports.LEVER2 == 64.0
     assert tuning.tuning_hash() == before
 
 

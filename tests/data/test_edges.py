@@ -65,11 +65,11 @@ def test_empty_batches_change_nothing(threads):
 def test_every_part_of_an_array_model_is_cut_at_the_same_rows(n):
     y, x = np.arange(n, dtype=float), np.arange(2.0 * n).reshape(n, 2)
     offset, exposure = 1e6 + np.arange(n), 2e6 + np.arange(n)
-    parts = list(open_arrays(y, x, offset, exposure=exposure).batches(0))
+    parts = list(open_arrays((y, x, offset, exposure)).batches(0))
     assert [len(p[0]) for p in parts] == [min(CHUNK, n - a) for a in range(0, n, CHUNK)]
     for k, whole in enumerate((y, x, offset, exposure)):
         np.testing.assert_array_equal(np.concatenate([p[k] for p in parts]), whole)
-    assert all(p[2] is None and p[3] is None for p in open_arrays(y, x, None).batches(0))
+    assert all(p[2] is None and p[3] is None for p in open_arrays((y, x, None, None)).batches(0))
 
 
 def test_an_offset_beyond_the_first_chunk_belongs_to_its_own_row():

@@ -117,7 +117,7 @@ def table():
 def opened(kind, table, folder):
     if kind == "arrays":
         exog = table[["at", "id"]].to_numpy(dtype=float)
-        return open_arrays(table["y"].to_numpy(), exog, exog[:, 0] * 2, exposure=None)
+        return open_arrays((table["y"].to_numpy(), exog, exog[:, 0] * 2, None))
     arrow = pa.Table.from_pandas(table)
     made = {
         "frame": lambda: table,
@@ -296,7 +296,7 @@ def test_columns_that_can_be_sliced_only_go_by_position():
 
 def test_memory_is_that_of_few_batches_however_long_the_table_is():
     n, p = 2_000_000, 8
-    source = open_arrays(np.zeros(n), np.zeros((n, p)), None)
+    source = open_arrays((np.zeros(n), np.zeros((n, p)), None, None))
     tracemalloc.start()
     try:
         assert sum(rows_of(batch) for batch in source.dealt(KEY)(0)) == n

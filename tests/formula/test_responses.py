@@ -82,7 +82,7 @@ def test_levels_of_a_response_that_is_0_or_1():
 def test_arrays_take_levels_for_the_response(endog):
     held = read_arrays(endog, np.zeros((3, 1)), None, ["x1"], "g")
     design = array_design(held.names, held.endog_name, X, kind="levels")
-    batches = open_arrays(held.endog, held.exog, None).batches(0)
+    batches = open_arrays((held.endog, held.exog, None, None)).batches(0)
     np.testing.assert_array_equal(design.encode(next(batches)).endog, [2, 0, 1])
     assert (design.endog_levels, design.endog_limits, design.endog_bare) == (tuple(GRADES), (0.0, 2.0), None)
     assert held.numeric("levels") == held.numeric("binary") == ["x1"]
@@ -194,7 +194,7 @@ def test_the_exposure_of_arrays():
     np.testing.assert_array_equal(both.encode_new((x, o, e))[1], o + np.log(e))
     np.testing.assert_array_equal(alone.encode_new((x, None, e))[1], np.log(e))
     held = read_arrays(y, x, o, ["x1"], "y", exposure=e)
-    batch = next(open_arrays(held.endog, held.exog, held.offset, exposure=held.exposure).batches(0))
+    batch = next(open_arrays(held[2:]).batches(0))
     np.testing.assert_array_equal(both.encode(batch).offset, both.encode((y, x, o, e)).offset)
 
 

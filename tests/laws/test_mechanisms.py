@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy.special import log_ndtr
 
 import privreg as pr
-from privreg.audit.devices import scored
 from privreg.audit.neighbours import audit
+from privreg.audit.reports import scored
 from privreg.errors import OptionError
 from privreg.privacy import mechanisms
 from privreg.privacy.conversions import pure_mu

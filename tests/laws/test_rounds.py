@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privreg.audit import devices as audited
+from privreg.audit import reports as audited
 from privreg.collector.covariates.moments import Bounded
 from privreg.families import measures, scores
 from privreg.families.scores import Gauge

@@ -174,22 +174,18 @@ def header_of(path: Path, how: Csv = PLAIN) -> list[str]:
 
 
 _BLANK: Final = re.compile(rb"\n[\n\r \t]")  # The begin of a line that may be blank
-
-
-def _is_blank(line: bytes, sep: bytes) -> bool:
-    """True if a line is no record of a table of several columns; one of tabs is, where tabs are between fields."""
-    return not line.strip(b" \t\r".replace(sep, b""))
+_SPACE: Final = b" \t\r"  # A line of these alone is no record of several columns, unless it has tabs between fields
 
 
 def _count_lines(path: Path, how: Csv = PLAIN) -> int | None:
     """Records of a file but its header, at a fraction of the cost of reading them; None if it can't be read."""
-    sep, count = how.sep.encode(), 0
+    space, count = _SPACE.replace(how.sep.encode(), b""), 0
     try:
         several = len(header_of(path, how)) > 1
         for block in islice(_parts(path, how), 1, None):
             count += block.count(b"\n")
             if several and (block[:1].isspace() or _BLANK.search(block)):  # few are
-                count -= sum(_is_blank(line, sep) for line in block.split(b"\n")[:-1])
+                count -= sum(not line.strip(space) for line in block.split(b"\n")[:-1])
     except Exception:  # whatever is wrong with the file, reading its rows says so in words of our own
         return None
     return count
@@ -237,7 +233,7 @@ def _read(block: bytes, types: Mapping[str, Any], columns: int, how: Csv) -> Any
     mended, sep = list[bytes](), how.sep.encode()
     known = _fields(sep, f"{{{columns - 1}}}+")
     for line in re.sub(rb"\r+\n", b"\n", block).replace(b"\r", _ODD).split(b"\n")[:-1]:
-        if columns == 1 or not _is_blank(line, sep):
+        if columns == 1 or line.strip(_SPACE.replace(sep, b"")):
             found = known.match(line + sep * columns)
             whole = sep * columns + b"-" if found is None else found[0] + sep + b"-" * (found.end() < len(line))
             mended.append(whole + b"\n")

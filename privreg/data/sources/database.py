@@ -11,7 +11,7 @@ import numpy as np
 from privreg.base.optional import need, recent
 from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, beyond, check_labels
 from privreg.data.sources.tables import foreign, quoted
-from privreg.errors import DataError, MissingExtraError, PrivregError, UnsupportedArgumentError, quietly
+from privreg.errors import DataError, MissingExtraError, PrivregError, quietly, refuse
 from privreg.privacy.accounts import comes_from
 
 _ALIAS: Final = "privreg_rows"
@@ -74,23 +74,22 @@ def sql(query: Any, connection: Any, parameters: Any = None) -> Sql:
     bare = _ASIDE.sub(lambda found: " " if found[0][:1] in "-/" else "''", query).strip(" \t\r\n;(") if text else ""
     first = re.match(r"[A-Za-z]*", bare)
     wrong = {
-        f"the query is of type {type(query).__name__}; give a string with an SQL query, or an SQLAlchemy select.":
+        f"the query is of type {type(query).__name__}; give a string with an SQL query, or an SQLAlchemy select":
         not text and not hasattr(query, "subquery"),
-        "the query is empty; give one such as 'SELECT * FROM people'.": text and not _bare(query),
+        "the query is empty; give one such as 'SELECT * FROM people'": text and not _bare(query),
         "the text is no query: it must begin with SELECT or WITH (or FROM, VALUES, TABLE), such as 'SELECT * FROM "
-        "people'. Run other statements on the connection itself.":  # tables must not be dropped by mistake
+        "people'. Run other statements on the connection itself":  # tables must not be dropped by mistake
         text and (first is None or first[0].lower() not in _READS),
-        "the text holds more than one statement; give one query, and run the others on the connection itself.":
+        "the text holds more than one statement; give one query, and run the others on the connection itself":
         ";" in bare,
-        "the connection is a string that is no URL; give one such as 'sqlite:///people.db', or an open connection.":
+        "the connection is a string that is no URL; give one such as 'sqlite:///people.db', or an open connection":
         isinstance(connection, str) and "://" not in connection,
         f"a connection of type {type(connection).__name__} can't be asked; give a DuckDB connection, an SQLAlchemy "
-        "engine, connection or URL, or a DBAPI connection.": opening is None,
-        "an SQLAlchemy select needs an SQLAlchemy engine, connection or URL; give one, or the query as a string.":
+        "engine, connection or URL, or a DBAPI connection": opening is None,
+        "an SQLAlchemy select needs an SQLAlchemy engine, connection or URL; give one, or the query as a string":
         not text and opening is not _of_sqlalchemy,
     }  # fmt: skip
-    for words in (words for words, is_so in wrong.items() if is_so):
-        raise UnsupportedArgumentError(words)
+    refuse(wrong)
     return Sql(query, connection, parameters)
 
 
@@ -164,8 +163,7 @@ def _opening(connection: Any) -> Any:
 
 @contextmanager
 def _of_dbapi(data: Sql, columns: Sequence[str], where: str) -> Iterator[Fetch]:
-    driver = type(data.connection).__module__.partition(".")[0]
-    mark = "`" if driver in _BACKTICKS else '"'
+    mark = "`" if type(data.connection).__module__.partition(".")[0] in _BACKTICKS else '"'
     inner = f"FROM (\n{_bare(data.query)}\n) {_ALIAS}"
     more = () if data.parameters is None else (data.parameters,)
     with closing(data.connection.cursor()) as cursor, _lenient(data.connection):

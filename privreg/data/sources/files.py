@@ -133,8 +133,7 @@ def _group(opened: Callable[[], Any], file: _File, group: int, wanted: Wanted, m
             some = part.slice(max(skip - read, 0))
             codes = pa.array(np.zeros(some.num_rows, dtype=np.int32))
             for name, text in file.folders.items():
-                column = pa.DictionaryArray.from_arrays(codes, pa.array([text], pa.string()))
-                some = some.append_column(name, column)
+                some = some.append_column(name, pa.DictionaryArray.from_arrays(codes, pa.array([text], pa.string())))
             yield from batches_of(some, wanted, where, most)
         read += n
     if read != file.groups[group]:
@@ -237,8 +236,7 @@ def files_of(given: Path | Sequence[Path]) -> Mapping[str, Path]:
 
 def _natural(name: str) -> tuple[list[tuple[int, str]], str]:
     """Key by which numbers in names are sorted by size."""
-    parts = re.split(r"(\d+)", name)
-    return [(int(p), "") if i % 2 else (-1, p) for i, p in enumerate(parts)], name
+    return [(int(p), "") if i % 2 else (-1, p) for i, p in enumerate(re.split(r"(\d+)", name))], name
 
 
 def _is_parquet(path: Path) -> bool:

@@ -324,8 +324,7 @@ def with_truth_values(schema: Schema, data: Any, columns: Iterable[str]) -> Sche
 
     Such a type is public, and the same whether or not a cell is missing; that of pandas is not.
     """
-    kinds = _kinds(data, columns)
-    own = [c for c, found in kinds.items() if not schema.declares(c) and found == {"boolean"}]
+    own = [c for c, found in _kinds(data, columns).items() if not schema.declares(c) and found == {"boolean"}]
     return replace(schema, levels={**schema.levels, **dict.fromkeys(own, (False, True))}) if own else schema
 
 

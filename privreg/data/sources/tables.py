@@ -171,24 +171,16 @@ def quoted(name: str, mark: str = '"') -> str:
 # --- arrays, DataFrames, mappings and lists ----------------------------------------------------------------
 
 
-def open_arrays(
-    endog: np.ndarray,
-    exog: np.ndarray,
-    offset: np.ndarray | None,
-    whose: Iterable[Any] = (),
-    *,
-    exposure: np.ndarray | None = None,
-) -> Source:
-    """Rows held as arrays of shapes (n,), (n, p) and, for the offset and the exposure, (n,).
+def open_arrays(parts: tuple[Any, Any, Any, Any], whose: Iterable[Any] = ()) -> Source:
+    """Rows held as arrays: endog and exog, shapes (n,) and (n, p), offset and exposure, (n,) or None.
 
     `whose` are the objects that they came in, by which the ledger knows their people.
     """
-    parts = (endog, exog, offset, exposure)
 
     def deal(at: NDArray[np.int64]) -> Batch:
         return tuple(None if part is None else taken(part, at) for part in parts)
 
-    return _in_memory("arrays", len(endog), of_columns(whose), lambda: parts, deal, exog.shape[1])
+    return _in_memory("arrays", len(parts[0]), of_columns(whose), lambda: parts, deal, parts[1].shape[1])
 
 
 def _in_memory(

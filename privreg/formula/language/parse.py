@@ -135,6 +135,7 @@ class ParsedFormula:
     """A formula that passed the allow-list."""
 
     formula: str
+    schema: Schema  # Declarations that it was checked by; empty ones before there are any
     response: str  # Code of the left-hand side
     # Raw columns read on either side, in order of appearance
     response_columns: tuple[str, ...]
@@ -322,6 +323,7 @@ def _check(
     refuse_wide(formula, desc.rhs_termlist, {c: k for c, k in levels.items() if k}, widths)
     return ParsedFormula(
         formula,
+        schema or Schema(),
         code,
         tuple(dict.fromkeys(left.columns)),
         columns,

@@ -70,7 +70,7 @@ def compile_trees(design: Any) -> Trees:
     """Expressions of each column of a design, of its response and of its offset, for devices.
     Raises FormulaError if a term is not made of a device's operations; the message names it.
     """
-    schema, parsed, info = design.schema, design.parsed, design.info
+    parsed, info = design.parsed, design.info
     added = [["col", design.offset]] * (design.offset is not None)
     added += [["log", ["col", design.exposure]]] * (design.exposure is not None)
     offset = None if not added else added[0] if len(added) == 1 else ["add", *added]
@@ -78,13 +78,13 @@ def compile_trees(design: Any) -> Trees:
         exog = tuple(tree for part in design.terms for tree in part.trees)
         return Trees(_response(design, ["col", design.endog_name], bare=True), exog, offset)
     made: list[Tree] = []
-    factors = partial(read_factor, parsed=parsed, schema=schema, closed=True)
+    factors = partial(read_factor, parsed=parsed, closed=True)
     what, instead = f"the response {parsed.response!r}", ""
     try:
         (left,) = factors(parsed.response)
         for term, subterms in info.term_codings.items():  # in the order of their columns
             what, instead = f"formula term {term.name()!r}", _INSTEAD
-            made += term_trees(subterms, info, parsed, schema, factors)
+            made += term_trees(subterms, info, parsed, factors)
     except _BeyondError as e:
         raise FormulaError(f"{what} can't be written for devices: {e}.{instead}") from None
     if design.cuts is not None:  # whose columns come last, and take the place of the constant
@@ -109,14 +109,10 @@ def _response(design: Any, tree: Tree, *, bare: bool) -> Tree:
 
 
 def term_trees(
-    subterms: Sequence[Any],
-    info: Any,
-    parsed: ParsedFormula,
-    schema: Schema,
-    factors: Callable[[str], Sequence[FactorColumn]],
+    subterms: Sequence[Any], info: Any, parsed: ParsedFormula, factors: Callable[[str], Sequence[FactorColumn]]
 ) -> tuple[Tree, ...]:
     """Trees of one term of patsy's coding, a column each: products of factors, those of the first changing fastest."""
-    out: list[Tree] = []
+    out, declared = list[Tree](), parsed.schema.levels
     for subterm in subterms:
         columns: list[Tree | None] = [None]
         for factor in subterm.factors:
@@ -124,8 +120,8 @@ def term_trees(
             if info.factor_infos[factor].type == "categorical":  # of a condition, whose levels are False and True, too
                 weights = np.asarray(subterm.contrast_matrices[factor].matrix, dtype=np.float64).T.tolist()
                 column = parsed.plain.get(factor.code)
-                if column is not None and column in schema.levels:
-                    levels = [["level", column, level] for level in schema.levels[column]]
+                if column is not None and column in declared:
+                    levels = [["level", column, level] for level in declared[column]]
                     made = [
                         _sum([_times(v, tree) for v, tree in zip(w, levels, strict=True) if v != 0.0]) for w in weights
                     ]
@@ -153,7 +149,7 @@ def _times(value: float, tree: Tree) -> Tree:
 # --- one factor ------------------------------------------------------------------------------------------
 
 
-def read_factor(code: str, parsed: ParsedFormula, schema: Schema, *, closed: bool) -> list[FactorColumn]:
+def read_factor(code: str, parsed: ParsedFormula, *, closed: bool) -> list[FactorColumn]:
     """Columns of one factor; of a function that gives several, the function itself.
 
     `closed` trees have operations of devices only; others compute what patsy does to the last bit.
@@ -162,7 +158,7 @@ def read_factor(code: str, parsed: ParsedFormula, schema: Schema, *, closed: boo
     column = parsed.plain.get(code)
     if column is not None:
         return [FactorColumn(["col", column])]  # of levels it is never used: their contrasts are
-    reader = _Reader(schema, closed)
+    reader = _Reader(parsed.schema, closed)
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in SPLINES):
         return [reader.read(node)]
     given = {str(word.arg): ast.literal_eval(word.value) for word in node.keywords}
@@ -249,8 +245,7 @@ class _Reader:
         name = column_name(sides[first])
         if name is not None and name in self.schema.levels:
             level = ast.literal_eval(sides[not first])
-            label = next(known for known in self.schema.levels[name] if known == level)
-            tree = ["level", name, label]
+            tree = ["level", name, next(known for known in self.schema.levels[name] if known == level)]
             return _truth(tree if how == "eq" else ["not", tree])
         return _truth(["cmp", how, *(self.read(side).tree for side in sides)])
 

@@ -205,8 +205,7 @@ class AveragedSGD:
         if few if self.anytime else not path.scaling.size:
             return np.full(len(self.to_user), np.nan)
         if self.anytime:
-            cov = self.batches(path, growing=True).cov
-            return np.asarray(((self.to_user @ cov) * self.to_user).sum(axis=1))
+            return np.asarray(((self.to_user @ self.batches(path, growing=True).cov) * self.to_user).sum(axis=1))
         if path.scaling.ndim == 2:
             return np.asarray(6.0 * ((self.to_user @ path.scaling) * self.to_user).sum(axis=1) / path.updates)
         factors = np.append(1.0, np.diag(self.to_user)[1:])  # coordinate 0 is the user's intercept already

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from privreg.errors import BudgetError, OptionError, choose
+from privreg.errors import BudgetError, OptionError, choose, refuse
 from privreg.options.table import check
 from privreg.privacy.ledger import Budget
 from privreg.published.descent import theory as noise
@@ -102,8 +102,7 @@ class Plan:
         steps = self.steps(max(self.sizes))
         moved = 2.0 * self.constants.gradient * math.sqrt(steps)
         if not self.noisy:
-            times = self.epochs if self.order == "permuted" else steps
-            moved = sensitivity(times, self.constants, self.step, steps)
+            moved = sensitivity(self.epochs if self.order == "permuted" else steps, self.constants, self.step, steps)
         return math.hypot(moved / self.noise_sd, self.curvature_mu)
 
 
@@ -120,16 +119,13 @@ def make_plan(
     noisy = check("curator.fit", "perturbation", perturbation) == "gradient"
     allowed, smooth = (("full", "poisson") if noisy else ("permuted", "sampled")), loss.alpha == 1.0
     order = choose("order", allowed[0] if order is None else order, allowed)
-    if budget.pure:
-        raise BudgetError(
-            f"the descent's noise is Gaussian, which can't keep pure {budget.epsilon:g}-DP; give delta= with epsilon=, "
-            "1e-6 say, smaller than one over the number of records."
-        )
-    if order != allowed[0] and budget.private and budget.form != "epsilon, delta":
-        raise BudgetError(
-            f"order={order!r} keeps (epsilon, delta) and has no mu or rho; give epsilon= and delta=, or take "
-            f"order={allowed[0]!r}."
-        )
+    wrong = {
+        f"the descent's noise is Gaussian, which can't keep pure {budget.epsilon:g}-DP; give delta= with epsilon=, "
+        "1e-6 say, smaller than one over the number of records": budget.pure,
+        f"order={order!r} keeps (epsilon, delta) and has no mu or rho; give epsilon= and delta=, or take "
+        f"order={allowed[0]!r}": order != allowed[0] and budget.private and budget.form != "epsilon, delta",
+    }
+    refuse(wrong, BudgetError)
     if batch_size is not None and order != "poisson":
         raise OptionError("batch_size= goes with perturbation='gradient', order='poisson'; leave it out.")
     lanes = check("curator.fit", "lanes", lanes, min(n, 1000)) or (LANES if n >= LANES * FEWEST else 1)

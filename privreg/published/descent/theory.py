@@ -7,7 +7,7 @@ times, the same in both runs: a mixture over K. Gradient perturbation adds noise
 """
 
 import math
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -134,10 +134,7 @@ def sampled_sd(moves: Array, probability: Array, epsilon: float, delta: float, b
     """Noise sd with which sampled draws keep (ε, δ)-DP: the root of E δ_{Δ(K)/sd}(ε) = δ, rounded up.
     Raises OptionError if the sensitivities are too large to be covered.
     """
-
-    def lost(sd: float) -> float:
-        return mixture_delta(moves, probability, sd, epsilon, beside)
-
+    lost = partial(mixture_delta, moves, probability, epsilon=epsilon, beside=beside)
     low, high = float(moves[np.isfinite(moves)].max(initial=0.0)) * np.array([1e-9, 1e9])
     if not math.isfinite(high) or lost(high) > delta:
         raise OptionError("no amount of noise keeps this budget; take a smaller step= or fewer epochs=.")

@@ -69,8 +69,7 @@ def public_steps(design: Any, spreads: Array | None = None) -> list[Step]:
             if part in sizes or part in made_of or part.endswith("]")
         ]
         size = math.prod(known) if 1 < len(parts) == len(known) and numbers else sizes[name]
-        unit = "days" if bare in schema.dates else ""
-        out.append(Step(size if math.isnan(size) else float(f"{size:.3g}"), unit))
+        out.append(Step(size if math.isnan(size) else float(f"{size:.3g}"), "days" if bare in schema.dates else ""))
     return out
 
 

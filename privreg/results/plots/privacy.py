@@ -46,8 +46,7 @@ def privacy_curve(
     names = [] if labels is None else shorten(map(str, labels), 30)
     for one in given if labels is None else ():
         if isinstance(one, PrivacyStatement):
-            more = ", this release alone" if one.budget.private and one.release.number > 1 else ""
-            names.append(one.short + more)
+            names.append(one.short + (", this release alone" if one.budget.private and one.release.number > 1 else ""))
         elif one.form == "epsilon, delta" and one.private:
             names.append(f"({one.asked[0]:g}, {one.asked[1]:g})-DP by Gaussian noise")
         else:

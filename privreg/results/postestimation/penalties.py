@@ -264,8 +264,7 @@ def smooth(self: Any, term: str | None = None, *, method: str | None = None) -> 
     (log,) = brute(lambda s: -evidence(s[0]), [(-_WIDEST, _WIDEST)], Ns=121)
     cov = np.linalg.inv(precision + unit * math.exp(log) * penalty)
     centred = basis - basis.mean(axis=0)
-    inner = cov[np.ix_(at, at)]
-    error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", centred, inner, centred), 0.0))
+    error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", centred, cov[np.ix_(at, at)], centred), 0.0))
     edf = float(np.trace((cov @ precision)[np.ix_(at, at)]))
     ok = bool(diagnostics.reliable(known.notes, len(fit.names))[at].all())
     effect = centred @ (cov @ pulled)[at]

@@ -48,7 +48,7 @@ def predicted(self: Any, exog: Any, which: str) -> pd.Series | pd.DataFrame:
     if family.scoring.classed:
         eta = family.scoring.log_odds(eta)
     if which == "class":
-        etas, levels = _with_baseline(eta), fit.design.endog_levels
+        etas, levels = np.column_stack([np.zeros(len(eta)), eta]), fit.design.endog_levels  # the first class's is 0
         values = pd.Index([0, 1] if levels is None else list(levels))
         likeliest = pd.Series(values.take(etas.argmax(axis=1)), index=index)  # the first class wins a tie
         return likeliest.mask(np.asarray(np.isnan(etas).any(axis=1)))
@@ -95,7 +95,7 @@ def get_prediction(self: Any, exog: Any = None, *, method: str | None = None) ->
         by = -np.diff(slope[:, :, None] * (x[:, None] + fit.design.cuts), axis=1, prepend=0.0, append=0.0)
         by = by[:, 1:] / share[:, 1:, None] - by[:, :1] / share[:, :1, None]  # of log-odds, shape (n, K − 1, p)
         enters = np.abs(by).sum(axis=1)
-    etas, shares = _with_baseline(odds), class_shares(odds)
+    etas, shares = np.column_stack([np.zeros(len(odds)), odds]), class_shares(odds)  # the first class's predictor is 0
     one = np.eye(etas.shape[1])
     others = np.where(one == 1.0, -np.inf, etas[:, None, :])  # predictors of the classes but each in turn
     rest = np.asarray(logsumexp(others, axis=2))
@@ -103,11 +103,6 @@ def get_prediction(self: Any, exog: Any = None, *, method: str | None = None) ->
     se, pivot, ok = known.errors(gradient).reshape(rest.shape), known.pivot.along(gradient), along(known.notes, enters)
     error = shares * (1.0 - shares) * se
     return Prediction(shares, error, etas - rest, se, expit, pivot, index, known.notes, ok, fit.classes)
-
-
-def _with_baseline(linear: Array) -> Array:
-    """Linear predictors of all classes, shape (n, k + 1): the first class's is 0."""
-    return np.column_stack([np.zeros(len(linear)), linear])
 
 
 SHOWN: Final = 30  # Lines of a printed table of predictions; summary_frame() has them all

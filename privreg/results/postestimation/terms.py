@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
-from privreg.errors import InferenceError, OptionError, as_named, choose, flag, interval_level
+from privreg.errors import InferenceError, OptionError, as_named, choose, flag, interval_level, refuse
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame, ResultData
 from privreg.results.plots.style import CONSTANTS
@@ -157,18 +157,16 @@ def t_test_pairwise(
     factors = [c for c in read if c in fit.design.schema.levels]
     called = {**{f"C({c})": c for c in factors}, **{t.name: t.reads[0] for t in fit.design.terms if t.levels}}
     named = as_named(term_name, (*called, *factors)) if isinstance(term_name, str) else None
-    if not factors:
-        raise OptionError(
-            "this model has no factor whose levels could be compared; declare one by levels= and name it in a formula. "
-            "get_prediction(new) has means at values of numbers."
-        )
-    if term_name is None and len(factors) > 1:
-        raise OptionError(f"this model has several factors; name one of {', '.join(map(repr, factors))}.")
-    if named in read and named not in factors:
-        raise OptionError(
-            f"{named!r} is a number and has no levels; t_test({named!r}) tests its slope, and get_prediction(new) has "
-            f"means at values of it, of a public row for each. Factors are {', '.join(map(repr, factors))}."
-        )
+    listed = ", ".join(map(repr, factors))
+    wrong = {
+        "this model has no factor whose levels could be compared; declare one by levels= and name it in a formula. "
+        "get_prediction(new) has means at values of numbers": not factors,
+        f"this model has several factors; name one of {listed}": term_name is None and len(factors) > 1,
+        f"{named!r} is a number and has no levels; t_test({named!r}) tests its slope, and get_prediction(new) has "
+        f"means at values of it, of a public row for each. Factors are {listed}": named in read
+        and named not in factors,
+    }
+    refuse(wrong, OptionError)
     column = factors[0] if term_name is None else called.get(named or "", named or "")
     if column not in factors:
         choose("the factor", term_name, factors)

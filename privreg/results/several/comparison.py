@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.collector.inference.methods import METHODS
-from privreg.errors import OptionError, interval_level, whole
+from privreg.errors import OptionError, interval_level, refuse, whole
 from privreg.families.family import check_ratios
 from privreg.options.unknown import all_known_arguments, known_arguments
 from privreg.privacy.ledger import compose, within
@@ -252,9 +252,7 @@ def anova(
         (other, f"{', '.join(other)} have other bounds or levels in one than in the other"),
         (len(a.design.names) == len(b.design.names), "they have the same terms; compare() puts them side by side"),
     ]
-    for true, reason in reasons:
-        if true:
-            raise OptionError(f"anova() compares nested fits, and these are not: {reason}.")
+    refuse({f"anova() compares nested fits, and these are not: {why}": true for true, why in reasons}, OptionError)
     lacking = [t.name for t in b.design.terms if any(names[j] not in there for j in t.columns)]
     at = [j for j in range(len(b.names)) if names[j % len(names)] not in there]
     words = (

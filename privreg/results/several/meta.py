@@ -11,7 +11,7 @@ from scipy import optimize, stats
 from scipy.special import ndtr
 
 from privreg.base.arrays import Array
-from privreg.errors import InferenceError, OptionError, as_named, choose, flag, interval_level
+from privreg.errors import InferenceError, OptionError, as_named, choose, flag, interval_level, refuse
 from privreg.options.unknown import all_known_arguments, known_arguments
 from privreg.privacy.ledger import compose, within
 from privreg.results.base import Results
@@ -141,16 +141,13 @@ def _refuse(named: Sequence[tuple[str, Any]], fits: int, wanted: Sequence[str], 
     Federated fits converge elsewhere by their options, and their spread tells their error where budgets are the same.
     """
     silos = [dict(r._fit.title) | {"Budget": r.privacy.budget} for _, r in named if _silos(r)]
-    if silos and caller != "meta_analysis":
-        raise InferenceError(
-            f"{caller}() needs standard errors, which federated fits don't have. Fit each silo's rows by themselves, "
-            "with PrivateOnlineRegression or privreg.central, and give these results."
-        )
-    if silos and len(silos) < fits:
-        raise InferenceError(
-            "federated fits have no standard errors, so that nothing tells their weight beside fits that have; pool "
-            "federated fits alone, whose spread tells their error."
-        )
+    wrong = {
+        f"{caller}() needs standard errors, which federated fits don't have. Fit each silo's rows by themselves, with "
+        "PrivateOnlineRegression or privreg.central, and give these results": silos and caller != "meta_analysis",
+        "federated fits have no standard errors, so that nothing tells their weight beside fits that have; pool "
+        "federated fits alone, whose spread tells their error": silos and len(silos) < fits,
+    }
+    refuse(wrong, InferenceError)
     options = ("Rounds", "Local steps", "Update clip", "Family", "Budget")
     facts = {f"options {what.lower()}": [one[what] for one in silos] for what in options if silos}
     fitted = [r._fit for _, r in named]
