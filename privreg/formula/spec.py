@@ -84,7 +84,9 @@ class ModelSpec:
         added = design.offset is not None or design.exposure is not None
         wrong = {
             "with private='response' covariates are public, so that everybody knows whose row is one too many: id= "
-            "goes with private='record'; leave further rows of a person out": private == "response" and people.id,
+            "goes with private='record'; leave further rows of a person out": (
+                private == "response" and people.id is not None
+            ),
             "offset= and exposure= go with one linear predictor, and a multinomial fit has one for each level but the "
             "first; leave them out": family.response == "levels" and added,
             f"exposure= is what counts are relative to: it goes with Poisson(), and the family is {family!r}; give "
