@@ -15,10 +15,11 @@ import math
 import os
 import re
 import secrets
+import threading
 import time
 import zipfile
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +33,18 @@ VARIABLE: Final = "PRIVREG_SECRET"
 """Environment variable that names the secret's file, where it is not to be in the user's data folder."""
 
 _CONTEXT: Final = b"privreg archive 1"
+_LOADING: Final = threading.RLock()
+
+
+@contextmanager
+def alone(path: str | Path) -> Iterator[None]:
+    """Keep other threads, and on POSIX other processes, from taking a file's keys meanwhile: one has them."""
+    with _LOADING, ExitStack() as held:
+        with suppress(ImportError, OSError):  # as of a file that isn't there, which reading it says
+            import fcntl
+
+            fcntl.flock(held.enter_context(open(path, "rb")), fcntl.LOCK_EX)
+        yield
 
 
 def secret_file() -> Path:

@@ -64,8 +64,9 @@ def _load(path: str | Path, functions: Any, trust: str | Path | None, *, streams
         return len(designs[0].names) * max(len(designs[0].endog_levels or ()), 1)
 
     try:
-        document, arrays = archive.read(path, needs, trust)
-        return _rebuild(Path(path), document, arrays, *designs)
+        with archive.alone(path):
+            document, arrays = archive.read(path, needs, trust)
+            return _rebuild(Path(path), document, arrays, *designs)
     except SavedFileError:
         raise
     except PrivregError as e:  # a formula or declaration that this version would refuse

@@ -237,7 +237,8 @@ class PrivateOnlineRegression(Described):
             step=step, measures=measures, rounds=rounds, covariates=covariates, like=like,
         )  # fmt: skip
         asked = self._read(asked, seeded=True)  # which a plan can't know: nothing is refused for it
-        return FitPlan(self._spec, asked, start_params, expected, resolve_tuning(asked, self._spec, expected))
+        settings = resolve_tuning(asked, self._spec, expected)
+        return FitPlan(self._spec, asked, start_params, expected, settings, self._dataset)
 
     def _read(self, asked: FitOptions, *, seeded: bool) -> FitOptions:
         """Options of a fit with public rows and an earlier fit's target read."""

@@ -38,6 +38,8 @@ class FitPlan(View):
         Records expected, if known.
     settings : Settings
         What follows from these.
+    dataset : str or list of str, optional
+        Names of the people, as the model has them.
     """
 
     spec: ModelSpec = field(repr=False)
@@ -45,6 +47,7 @@ class FitPlan(View):
     start_params: Any
     rows: int | None
     settings: Settings = field(repr=False)
+    dataset: Any = field(default=None, repr=False)
 
     @property
     def formula(self) -> str:

@@ -32,6 +32,7 @@ class Account(NamedTuple):
     times: int = 1  # Largest number of times that a person is in these rows
     group: int = 0  # Accounts of a release that have the same number are of the same people
     kept: Any = None  # Memory that others may share unseen, kept once a report from it had secret noise
+    dense: bool = True  # True if these rows have all of their part: no others lie between them
 
     @property
     def shared(self) -> bool:
@@ -135,7 +136,7 @@ def accounts_of(data: Any) -> Accounts:
     found = _about(
         [watched, *(_together([list(_memory(values, data)) for values in _leaves(column)]) for column in columns)]
     )
-    rows = any(hasattr(data, name) for name in _FORMS) and getattr(data, "size", 1) != 0
+    rows = any(hasattr(data, name) for name in ("__len__", *_FORMS)) and getattr(data, "size", 1) != 0
     return _about([found.entries], rows and len(found.entries) == len(watched))
 
 
@@ -249,12 +250,13 @@ def _exported(data: Any) -> np.ndarray | None:
 
 def _memory(values: Any, owner: Any) -> Iterator[Account]:
     """Accounts of the buffer that a column is a view of, one for each block of memory that it lies in."""
-    kept, root = values, values if isinstance(values, np.ndarray) else _exported(values)
+    kept, root, dense = values, values if isinstance(values, np.ndarray) else _exported(values), True
     if root is None:
         span, part = _of_arrow(values)
     else:
         last: Any = root
         part, owner = _bits(root), values if root is values else owner
+        dense = 8 * root.nbytes == part[1] - part[0]
         while isinstance(last, np.ndarray):  # also through a memoryview or a strided view's holder
             owner, root = owner if last is root else last, last
             last = root.base.obj if isinstance(root.base, memoryview) else root.base
@@ -268,7 +270,7 @@ def _memory(values: Any, owner: Any) -> Iterator[Account]:
         if isinstance(root, np.memmap) and root.filename is not None:
             yield from _of_paths([Path(root.filename)])
     for block in range(span[0] // BLOCK, -(-span[1] // BLOCK)):
-        yield Account(("memory", block), owner, span, part, kept=kept)
+        yield Account(("memory", block), owner, span, part, kept=kept, dense=dense)
 
 
 def _bits(array: np.ndarray) -> tuple[int, int]:

@@ -57,12 +57,13 @@ class _People:
 
         It costs as much as in the account in which it was entered most often: others are about the same rows.
         """
-        here, costs = self.entered.setdefault(of, {}), [self.costs.get(of, [])]
+        here, costs, made = self.entered.get(of, {}), [self.costs.get(of, [])], dict[Hashable, dict[int, list[float]]]()
         for account, calls in entered.items():
-            held = here.setdefault(account, {})
-            held |= {call: max(mus, held.get(call, []), key=len) for call, mus in calls.items()}
-            costs.append(list(chain.from_iterable(held.values())))
-        self.costs[of] = max(costs, key=compose)
+            held = here.get(account, {})
+            made[account] = held | {call: max(mus, held.get(call, []), key=len) for call, mus in calls.items()}
+            costs.append(list(chain.from_iterable(made[account].values())))
+        self.costs[of] = max(costs, key=compose)  # first: an interrupt may count too much, never too little
+        self.entered.setdefault(of, {}).update(made)
 
     def add(self, other: "_People") -> None:
         """Take in what was entered for others who are the same people."""
@@ -83,7 +84,7 @@ class _Known:
     people: _People
     owners: set[int]  # Numbers of the objects that it goes with; 0 if it stays
     releases: set[int]  # Numbers of releases that were entered in it
-    bare: list[tuple[int, int]]  # Parts of the buffer of which one had no noise
+    bare: list[tuple[int, int]]  # Parts of the buffer, without gaps, of which one had no noise
     kept: Any = None  # Memory that others may share unseen
 
 
@@ -145,14 +146,17 @@ class Ledger:
     def _private(self, accounts: list[Account], *, simulated: bool = False) -> bool:
         """True if rows of some accounts can't be public, as people in them were fitted with noise.
 
-        Nothing is private any more of rows that were fitted without.
+        Nothing is private any more of rows all of whose columns were fitted without.
         `simulated` leaves out releases whose noise follows from a seed.
         """
         with self._lock:
             for people, costs in zip(_by_group(accounts), self._costs(accounts, seeded=not simulated), strict=True):
-                spans = ((one, known) for one in people for known in self._spent.get(one.key, {}).values())
-                bare = any(b[0] <= one.part[0] < one.part[1] <= b[1] for one, known in spans for b in known.bare)
-                if not bare and any(0.0 < mu < math.inf for mu in costs):
+                columns = [one for one in people if one.key[0] == "memory"] or people
+                bare = [[b for known in self._spent.get(one.key, {}).values() for b in known.bare] for one in columns]
+                told = (
+                    any(b[0] <= a.part[0] < a.part[1] <= b[1] for b in of) for a, of in zip(columns, bare, strict=True)
+                )
+                if not all(told) and any(0.0 < mu < math.inf for mu in costs):
                     return True
         return False
 
@@ -227,6 +231,7 @@ class Ledger:
             if not mu >= 0.0:
                 raise BudgetError("a release costs mu, a positive number.")
             of = next((self._names[name] for name in (stream, release, before) if name in self._names), 0)
+            begun = not of
             new = [one for one in known if (stream and not one.shared) or of not in _whole(self._met([one])).entered]
             if new or not known:
                 self._check(accounts, known, new, mu, of)
@@ -239,7 +244,7 @@ class Ledger:
                 self._names[name] = of
             if not seeded:
                 self._seeded.discard(of)
-            elif of == self._count:
+            elif begun:
                 self._seeded.add(of)
             for here in _by_group(new):
                 met = self._join([one for one in known if one.group == here[0].group])
@@ -273,7 +278,7 @@ class Ledger:
             people.known.append(held.setdefault(one.span, _Known(self._accounts, people, set(), set(), [])))
         known, owner = held[one.span], 0 if stays else id(one.owner)
         known.releases.add(of)
-        known.bare += [one.part] * (mu == math.inf and one.part not in known.bare)
+        known.bare += [one.part] * (mu == math.inf and one.dense and one.part not in known.bare)
         if owner and owner not in known.owners:
             try:
                 weakref.finalize(one.owner, self._gone.append, (owner, one.key)).atexit = False

@@ -131,6 +131,7 @@ def simulate(
             f"random slots need rows that can be addressed, and those of {source.kind} are read as they come; say "
             "order='position', or give a DataFrame, arrays or Parquet files."
         )
+    source = source.of(plan.dataset)
     if plan.asked.covariates is not None:
         plan.asked.covariates.refuse(source.identity)
     LEDGER.check(source.identity, stream.total_mu)

@@ -505,7 +505,7 @@ def test_a_silo_without_a_record_that_can_be_used_fails_nothing():
         ({"epochs": 3}, TypeError, "epochs"),
         ({"silos": frames(1)}, OptionError, "silos must be 2 or more, got 1"),
         ({"silos": frames(1)[0]}, OptionError, "silos must be a list with one entry a silo, got DataFrame"),
-        ({"silos": [frames(1)[0]] * 2}, DataError, "the same data are given for two silos"),
+        ({"silos": [frames(1)[0]] * 2}, DataError, "silos 1 and 2 have rows in common"),
         ({"silos": [*frames(2), 3]}, TypeError, "silo 3: data of type int can't be read"),
         ({"mechanism": "geodp", "mu": 0.1}, OptionError, "can't be undone; give debias=False"),
     ],

@@ -626,5 +626,69 @@ def test_silos_are_other_people_unless_they_are_the_same():
     assert fit("y2 ~ x", data).privacy.release.number == 3
     same = {"x": data["x"].to_numpy(), "y1": data["y1"].to_numpy()}
     for twice in ([parts[0], parts[0]], [same, dict(same)]):
-        with pytest.raises(DataError, match="the same data are given for two silos"):
+        with pytest.raises(DataError, match="silos 1 and 2 have rows in common"):
             silos(twice)
+
+
+def bare(formula, data):
+    made = pr.PrivateOnlineRegression.from_formula(formula, data, rows=N, **{**PUBLIC, "mu": None})
+    return made.fit(tuning="published", progress=False)
+
+
+@pytest.mark.parametrize("way", ["every second row", "by column", "another column"])
+def test_rows_between_those_that_were_fitted_without_noise_are_not_public(way):
+    data = frame()
+    if way == "every second row":
+        bare("y1 ~ x", data.iloc[::2])
+        res, rows = fit("y1 ~ x", data.iloc[1::2]), data.iloc[1:-1:2]
+    elif way == "by column":
+        whole = np.asfortranarray(data.to_numpy())
+        first, rest = (pd.DataFrame(part, columns=list(COLUMNS), copy=False) for part in (whole[:300], whole[300:]))
+        bare("y1 ~ x", first)
+        res, rows = fit("y1 ~ x", rest), rest.iloc[1:]
+    else:
+        bare("y1 ~ x", data)
+        more = data.assign(z=np.linspace(0, 1, N))
+        made = pr.PrivateOnlineRegression.from_formula("y1 ~ z", more, mu=1, bounds={"z": (0, 1), "y1": (-1, 1)})
+        res, rows = made.fit(tuning="published", progress=False), more
+    with pytest.raises(NotPrivateError, match="fitted privately"):
+        res.get_prediction(rows)
+
+
+class Column:
+    """A sequence that shows others no memory."""
+
+    def __init__(self, held):
+        self.held = held
+
+    def __len__(self):
+        return len(self.held)
+
+    def __getitem__(self, k):
+        return self.held[k]
+
+    def __iter__(self):
+        return iter(self.held.tolist())
+
+
+def test_sequences_whose_memory_nobody_sees_are_not_counted():
+    x, y, _ = columns().values()
+    assert not accounts_of(Column(x)).whole
+    assert not accounts_of({"x": Column(x), "y1": Column(y)}).whole
+    assert accounts_of({"x": Column(x), "y1": y}).whole  # of whom the array is
+
+
+def test_silos_that_overlap_are_refused():
+    data = frame()
+    data["y1"] = (data["y1"] > 0).astype(float)
+    for parts in ([data.iloc[:400], data.iloc[300:]], [data.iloc[:200], data.iloc[400:], data.iloc[100:300]]):
+        with pytest.raises(DataError, match="have rows in common"):
+            pr.federated.FederatedRegression.from_formula("y1 ~ x", parts, mu=1, bounds={"x": (-1, 1)})
+
+
+def test_a_plan_keeps_the_name_of_its_people(limited):
+    made = pr.PrivateOnlineRegression.from_formula("y1 ~ x", frame(), dataset="survey", **PUBLIC)
+    pr.simulate(made.plan(), frame())
+    assert LEDGER.spent(named(None, "survey")) == 1.0
+    with pytest.raises(BudgetError, match="allows"):
+        pr.simulate(made.plan(), frame())

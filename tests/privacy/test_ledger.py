@@ -9,6 +9,7 @@ import pytest
 
 import privreg as pr
 from privreg.errors import BudgetError
+from privreg.privacy import ledger
 from privreg.privacy.ledger import LEDGER, Ledger
 from tests.helpers import array_model
 
@@ -153,3 +154,31 @@ def test_data_fitted_without_noise_are_past_any_limit():
     with pytest.raises(BudgetError, match=r"fitted without noise .* nothing about them is private any more"):
         ledger.check(data, 0.1)
     ledger.check(other, 0.1)
+
+
+def test_a_release_whose_entry_was_interrupted_is_charged_all_the_same(monkeypatch):
+    kept, asked = ledger.compose, []
+
+    def interrupted(mus):
+        asked.append(mus)
+        if len(asked) == 1:
+            raise KeyboardInterrupt
+        return kept(mus)
+
+    made, rows = Ledger(), np.zeros(5)
+    monkeypatch.setattr(ledger, "compose", interrupted)
+    with pytest.raises(KeyboardInterrupt):  # without a limit it is first asked for where costs are entered
+        made.spend(rows, 1.0, release="a")
+    monkeypatch.undo()
+    made.spend(rows, 1.0, release="a")
+    assert made.spent(rows) == 1.0
+    del rows
+    gc.collect()
+    assert made.spend(np.zeros(5), 1.0).number == 1  # nothing is left half entered
+
+
+def test_a_secret_release_stays_one_when_it_is_entered_again_with_a_seed():
+    made, rows = Ledger(), np.zeros(5)
+    made.spend(rows, 1.0, release="a")
+    made.spend(rows, 1.0, release="a", seeded=True)
+    assert not made._seeded

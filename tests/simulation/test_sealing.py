@@ -7,6 +7,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import threading
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
@@ -368,3 +369,17 @@ def test_files_are_as_the_umask_allows_which_is_left_alone_and_secrets_are_their
     modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("False", "True")]
     assert modes == [0o640, 0o600]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["False", "True"]
+
+
+@pytest.mark.filterwarnings("ignore:the key in .* was taken")
+def test_one_of_two_threads_that_load_a_stream_at_once_has_its_key(tmp_path):
+    path, both = tmp_path / "stream.privreg", threading.Barrier(2)
+    pr.PrivateOnlineRegression.from_formula("y ~ x", rows=N, **PUBLIC).start().save(path)
+
+    def load(_):
+        both.wait()
+        return pr.load(path)._run.key
+
+    with ThreadPoolExecutor(2) as pool:
+        one, other = pool.map(load, range(2))
+    assert one != other

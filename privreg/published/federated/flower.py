@@ -27,7 +27,8 @@ _COUNT: Final = "privreg"  # Record of a node's state that holds how many rounds
 def client_app(model: FederatedRegression, data: Any, *, silo: int, seed: Any = None) -> Any:
     """Make the ClientApp of one silo, which answers each of the plan's rounds once, in order, across restarts, too.
 
-    The `model` is the server's; a formula with a number for `silos` describes it without data. `data`, a DataFrame,
+    The `model` is the server's; a formula with a number for `silos` describes it without data, and its ``dataset=``
+    names this silo's people. `data`, a DataFrame,
     mapping, path or table, are this silo's records, read here, before any message. `silo` is its public number, from 1;
     a `seed` is for simulation only.
     Raises MissingExtraError if Flower is not installed; BudgetError if a limit on spending in this process
@@ -35,7 +36,7 @@ def client_app(model: FederatedRegression, data: Any, *, silo: int, seed: Any = 
     """
     flwr, plan = need("flwr.clientapp", "flower", _WHAT), model.plan
     number = whole("silo", silo, 1, plan.silos)
-    source = open_table(data, plan.spec.design.columns, plan.spec.design.schema)
+    source = open_table(data, plan.spec.design.columns, plan.spec.design.schema).of(model._dataset)
     client = Client(plan, *read_silo(plan, source, number), seed=check("silos.fit", "seed", seed), label=str(number))
     LEDGER.spend(source.identity, plan.total_mu, seeded=seed is not None)
     app = flwr.ClientApp()

@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Never
 
 from privreg.data.participants import Participants
@@ -38,6 +39,7 @@ class FederatedRegression(Described):
 
     _plan: Plan
     _sources: tuple[Source, ...] | None
+    _dataset: Any
     _results = FederatedResults
 
     def __init__(self, *_: Any, **__: Any) -> None:
@@ -92,7 +94,7 @@ class FederatedRegression(Described):
         first = silos if isinstance(silos, list | tuple) else None  # all silos have the columns of the first
         declared = ModelOptions(bounds=bounds, levels=levels, moments=moments, schema=schema)
         design = read_design(formula, silos, callers_scopes(), fam, declared, table=first)
-        self, opened, known = cls.__new__(cls), [], []
+        self, opened, known = cls.__new__(cls), [], list[tuple[str, tuple[int, int], int]]()
         count = silos if isinstance(silos, int) and not isinstance(silos, bool) else None
         if count is None and (isinstance(silos, str) or not isinstance(silos, Sequence)):
             # the parts of an array are new objects every time, which no account of releases could know again
@@ -106,9 +108,10 @@ class FederatedRegression(Described):
                 if not source.repeatable:
                     raise DataError(f"{source.kind} can be read once only; give a DataFrame, arrays or a file.")
             opened.append(source.of(dataset))
-            known.append(frozenset((a.key, a.part) for a in accounts_of(source.identity).now()))
-        if len(set(known) - {frozenset()}) < sum(map(bool, known)):
-            raise DataError("the same data are given for two silos; each silo must come once.")
+            known += [(repr(a.key), a.part, i) for a in accounts_of(source.identity).now() if a.dense]
+        for (key, part, i), (other, after, k) in pairwise(sorted(known)):
+            if key == other and i != k and after[0] < part[1]:
+                raise DataError(f"silos {i} and {k} have rows in common; each row must come once.")
         # a silo sends no number of records, so that leaving one out is the same as letting it count for nothing
         people = Participants.declare(missing="noise" if missing == "drop" else missing)
         self._spec = ModelSpec.declare(design, fam, budget, None, "auto", "record", people)
@@ -117,7 +120,7 @@ class FederatedRegression(Described):
             clip=clip, batch_size=batch_size, weights=weights, mechanism=mechanism, beta=beta,
             magnitude_share=magnitude_share, debias=debias,
         )  # fmt: skip
-        self._sources = tuple(opened) if count is None else None
+        self._sources, self._dataset = tuple(opened) if count is None else None, dataset
         return self
 
     @property
