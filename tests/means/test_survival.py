@@ -11,7 +11,7 @@ from statsmodels.duration.survfunc import CumIncidenceRight, SurvfuncRight, surv
 
 import privreg as pr
 from privreg.data.columns import prepare
-from privreg.errors import FormulaError, InferenceError, OptionError, SchemaError
+from privreg.errors import FormulaError, InferenceError, OptionError, ReliabilityWarning, SchemaError
 from privreg.means import device
 from privreg.means.results.survival import SurvivalCurves
 from privreg.privacy.ledger import LEDGER
@@ -526,3 +526,16 @@ def test_records_of_no_use_are_said_where_curves_are_shown(trust):
     assert "Unusable: 3" in str(part)
     coded = pr.survival(rows.assign(event=1 + (rows["time"] > 3)), "Surv(time, event, [2, 4]) ~ 1", **how)
     assert "An event is 0 or 1, or one of its levels=, the first of which is censoring." in " ".join(str(coded).split())
+
+
+def test_a_first_class_whose_hazards_rise_and_at_whose_end_censoring_begins_is_wide():
+    """Weibull's hazards of shape 2, and censoring from time 20 on: the life table is 0.6 standard errors too low."""
+    rng, n = np.random.default_rng(1), 10_000
+    time, until = 60 * rng.weibull(2.0, n), rng.uniform(20, 100, n)
+    data = pd.DataFrame({"time": np.minimum(time, until), "event": (time <= until).astype(int)})
+    how = {"levels": {}, "method": "life_table", "seed": 1}
+    with pytest.warns(ReliabilityWarning):
+        far = curves(data, "Surv(time, event, [24, 48]) ~ 1", **how)
+    assert not far.frame()["reliable"].any()
+    near = curves(data, f"Surv(time, event, {[*range(6, 49, 6)]}) ~ 1", **how)
+    assert near.frame()["reliable"].all()

@@ -27,6 +27,8 @@ from privreg.tables.diagnostics import Diagnostic, note, reliable
 _POINTS, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 NODES: Final = 0.5 * (_POINTS + 1.0), 0.5 * _WEIGHTS  # Gauss and Legendre's points in (0, 1), and weights
 
+END: Final = 6.0  # Change β of a hazard within a class by which all have the event at one end of it, as a line's mean
+
 ROUNDED: Final = (
     "Times count as rounded up to the next cut point. Where they are between cut points curves are too high; a life "
     "table is not."
@@ -111,8 +113,8 @@ class SurvivalCurves(Shares):
         cumulative hazards of events and of censoring, which change by the shares α and β from its beginning to its end.
         A life table's L is off by −L G (2 L + G)/12, by L G (β − α)/12, and by terms of fourth order. The second part
         is c h L G with c alike in neighbouring classes, and two of them that are taken for one are off by more, which
-        tells c. Of a single class β − α = 2 is taken. Of people who enter evenly, E for each at risk, L is off by
-        L² E/12 besides.
+        tells c; or α and β are as hazards change from class to class, if that is more. Of a single class β − α = 2 is
+        taken. Of people who enter evenly, E for each at risk, L is off by L² E/12 besides.
         """
         found = Moved(lambda p: np.cumsum(self._counted(p)[1].sum(axis=-1), axis=-1), self.shares, self._noise)
         noise = self.people**2 * found.errors**2
@@ -133,12 +135,20 @@ class SurvivalCurves(Shares):
         within += [events.sum(axis=-1), np.diff(self.term.cuts, prepend=0.0)]
         with np.errstate(divide="ignore", invalid="ignore"):
             hazard, size, known = hazards(start, *within)
-            off = size / within[-1] / 6.0
+            off = late = size / within[-1] / 6.0
             if size.shape[-1] > 1:
                 both, sizes, _ = hazards(start[..., :-1], *(x[..., :-1] + x[..., 1:] for x in within))
                 off = (both - hazard[..., :-1] - hazard[..., 1:]) / (sizes - size[..., :-1] - size[..., 1:])
                 off = size * np.concatenate([off[..., :1], off], axis=-1)
-            moved = sum(np.abs(np.cumsum(np.nan_to_num(part), axis=-1)) for part in (known, off)) * self._curves.values
+                n, middles = start + 0.5 * (within[0] - within[1]), np.array(self.term.cuts) - 0.5 * within[-1]
+                come, gone, out = (np.maximum(v / n, 0.0) for v in within[:-1])
+                changes = (
+                    np.gradient(v / within[-1], middles, axis=-1) * within[-1] ** 2 / v for v in (come, gone, out)
+                )
+                come_by, gone_by, out_by = (np.clip(np.nan_to_num(v), -END, END) for v in changes)
+                late = out * (gone * (gone_by - out_by) - come * (come_by - out_by)) / 12.0
+            moved, *changed = (np.abs(np.cumsum(np.nan_to_num(v), axis=-1)) for v in (known, off, late))
+            moved = (moved + np.maximum(*changed)) * self._curves.values
         return few, unsure, moved > BIAS * self._curves.errors
 
     @cached_property
