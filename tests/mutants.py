@@ -515,6 +515,20 @@ MUTANTS = (
         (f"{MARKS}::test_rounds_that_differ_by_more_than_chance_mark_what_they_differ_in",),
     ),
     Mutant(
+        "rows between those of a fit without noise are public",
+        "privreg/privacy/ledger.py",
+        "(mu == math.inf and one.dense and one.part not in known.bare)",
+        "(mu == math.inf and one.part not in known.bare)",
+        ("tests/privacy/test_accounts.py::test_rows_between_those_that_were_fitted_without_noise_are_not_public",),
+    ),
+    Mutant(
+        "one column of a fit without noise frees the others",
+        "privreg/privacy/ledger.py",
+        "if not all(told) and",
+        "if not any(told) and",
+        ("tests/privacy/test_accounts.py::test_rows_between_those_that_were_fitted_without_noise_are_not_public",),
+    ),
+    Mutant(
         "the slope at an estimate by rounds without weight",
         "privreg/collector/aggregate/common.py",
         "sum(p * s for p, (_, s) in zip(parts, each, strict=True))",
@@ -1669,7 +1683,7 @@ MUTANTS = (
     Mutant(
         "rows beside others that were fitted without noise are public",
         "privreg/privacy/ledger.py",
-        "if not bare and any(0.0 < mu < math.inf for mu in costs):",
+        "if not all(told) and any(0.0 < mu < math.inf for mu in costs):",
         "if 0.0 < compose(costs) < math.inf:",
         ("tests/privacy/test_accounts.py::test_rows_beside_others_without_noise_are_not_public",),
     ),
