@@ -146,12 +146,13 @@ class Ledger:
     def _private(self, accounts: list[Account], *, simulated: bool = False) -> bool:
         """True if rows of some accounts can't be public, as people in them were fitted with noise.
 
-        Nothing is private any more of rows all of whose columns were fitted without.
+        Nothing is private any more of rows all of whose known columns were fitted without.
         `simulated` leaves out releases whose noise follows from a seed.
         """
         with self._lock:
             for people, costs in zip(_by_group(accounts), self._costs(accounts, seeded=not simulated), strict=True):
-                columns = [one for one in people if one.key[0] == "memory"] or people
+                met = [one for one in people if self._met([one])]  # of a copy nothing is known
+                columns = [one for one in met if one.key[0] == "memory"] or met
                 bare = [[b for known in self._spent.get(one.key, {}).values() for b in known.bare] for one in columns]
                 told = (
                     any(b[0] <= a.part[0] < a.part[1] <= b[1] for b in of) for a, of in zip(columns, bare, strict=True)
