@@ -40,10 +40,10 @@ _LOADING: Final = threading.RLock()
 def alone(path: str | Path) -> Iterator[None]:
     """Keep other threads, and on POSIX other processes, from taking a file's keys meanwhile: one has them."""
     with _LOADING, ExitStack() as held:
-        with suppress(ImportError, OSError):  # as of a file that isn't there, which reading it says
+        with suppress(ImportError, OSError, TypeError, ValueError):  # of what is no file, reading it says so
             import fcntl
 
-            fcntl.flock(held.enter_context(open(path, "rb")), fcntl.LOCK_EX)
+            fcntl.flock(held.enter_context(Path(path).open("rb")), fcntl.LOCK_EX)
         yield
 
 

@@ -266,8 +266,8 @@ class Ledger:
                 if not known.owners:
                     del self._spent[key][span]
                     known.people.known.remove(known)
-                    for of in known.releases:  # which cost what they did
-                        known.people.entered[of].pop(known.number, None)
+                    for of in known.releases:  # which cost what they did; one that was interrupted has no entry
+                        known.people.entered.get(of, {}).pop(known.number, None)
             if not self._spent.get(key, True):
                 del self._spent[key]
 

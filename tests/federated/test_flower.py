@@ -1,12 +1,14 @@
 """The pair of Flower apps: the same fit as in one process, and messages that hold randomised updates alone."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import privreg as pr
 from privreg.errors import BudgetError, DataError, MissingExtraError, OptionError, StreamError
+from privreg.privacy.accounts import named
 from privreg.privacy.ledger import LEDGER
 from privreg.published.federated import flower
 from tests.federated.test_fits import frames, model
@@ -31,6 +33,22 @@ def test_without_flower_the_extra_is_named():
         flower.server_app(model(3), print)
     with pytest.raises(MissingExtraError, match=r'pip install "\.\[flower\]"'):
         flower.client_app(model(3), frames(1)[0], silo=1)
+
+
+class App:
+    """A ClientApp that is never asked."""
+
+    def train(self):
+        return lambda function: function
+
+
+def test_a_silo_is_charged_under_the_name_of_its_people(monkeypatch):
+    monkeypatch.setattr(flower, "need", lambda *_: SimpleNamespace(ClientApp=App))
+    made = pr.federated.FederatedRegression.from_formula("y ~ x", 3, mu=1, bounds={"x": (-1, 1)}, dataset="a survey")
+    x = np.linspace(-1, 1, 300)
+    for spent in (1.0, np.sqrt(2.0)):
+        flower.client_app(made, {"x": x.copy(), "y": (x > 0).astype(float)}, silo=1)
+        assert LEDGER.spent(named(None, "a survey")) == pytest.approx(spent)
 
 
 @pytest.fixture(autouse=True)

@@ -177,6 +177,20 @@ def test_a_release_whose_entry_was_interrupted_is_charged_all_the_same(monkeypat
     assert made.spend(np.zeros(5), 1.0).number == 1  # nothing is left half entered
 
 
+def test_people_whose_entry_was_interrupted_may_go(monkeypatch):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    made, rows = Ledger(), np.zeros(5)
+    monkeypatch.setattr(ledger, "compose", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        made.spend(rows, 1.0, release="a")
+    monkeypatch.undo()
+    del rows
+    gc.collect()
+    assert made.spend(np.zeros(5), 1.0).number == 1
+
+
 def test_a_secret_release_stays_one_when_it_is_entered_again_with_a_seed():
     made, rows = Ledger(), np.zeros(5)
     made.spend(rows, 1.0, release="a")

@@ -383,3 +383,17 @@ def test_one_of_two_threads_that_load_a_stream_at_once_has_its_key(tmp_path):
     with ThreadPoolExecutor(2) as pool:
         one, other = pool.map(load, range(2))
     assert one != other
+
+
+@pytest.mark.parametrize("path", [None, 1.5, b"people", "no\0file"])
+def test_what_names_no_file_is_refused(path):
+    with pytest.raises(SavedFileError):
+        pr.load(path)
+
+
+def test_a_number_opens_no_file_that_is_open(tmp_path):
+    with (tmp_path / "other").open("wb") as other:
+        with pytest.raises(SavedFileError, match="a string or Path, got int"):
+            pr.load(other.fileno())
+        other.write(b"still open")
+    assert (tmp_path / "other").read_bytes() == b"still open"

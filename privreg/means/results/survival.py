@@ -27,7 +27,7 @@ from privreg.tables.diagnostics import Diagnostic, note, reliable
 _POINTS, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 NODES: Final = 0.5 * (_POINTS + 1.0), 0.5 * _WEIGHTS  # Gauss and Legendre's points in (0, 1), and weights
 
-END: Final = 6.0  # Change β of a hazard within a class by which all have the event at one end of it, as a line's mean
+END: Final = 6.0  # Largest change β of a hazard in a class: times are β/12 of it late, a half if all are at its end
 
 ROUNDED: Final = (
     "Times count as rounded up to the next cut point. Where they are between cut points curves are too high; a life "
