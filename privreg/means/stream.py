@@ -237,8 +237,8 @@ def _words(spec: Spec) -> str:
     for plan in spec.plans:
         if isinstance(plan, Sums):
             by = "the sum" if plan.collectors == 1 else "each collector's sum of shares"
-            apart = f"two reports are at most at distance 1; rounded to {1 / UNIT:.2g}"
-            said.append(f"noise sd 1 / mu on {by}, where {apart}")
+            distance = f"two reports are at most at distance 1; rounded to {1 / UNIT:.2g}"
+            said.append(f"noise sd 1 / mu on {by}, where {distance}")
         elif plan.vector is not None:
             said.append(plan.vector.words(plan.radius, plan.size))
         else:
