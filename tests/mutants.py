@@ -1128,8 +1128,8 @@ MUTANTS = (
     Mutant(
         "an analysis has collectors or columns of its own, of which its people are not told",
         "packages/field/privreg_field/wire/analyses.py",
-        "if own.keys() - OWN or OWN & common.keys():",
-        "if own.keys() & common.keys():",
+        "if members.keys() - OWN or OWN & common.keys():",
+        "if members.keys() & common.keys():",
         ("tests/field/test_analyses.py::test_plans_that_break_the_whole_budget_are_refused",),
     ),
     Mutant(
@@ -1180,7 +1180,7 @@ MUTANTS = (
     Mutant(
         "consent is not asked for",
         SESSION,
-        'if not (agreed if isinstance(agreed, bool) else agreed(f"{told}\\n\\n{QUESTION}")):',
+        'if not (agreed if isinstance(agreed, bool) else agreed(f"{asked}\\n\\n{QUESTION}")):',
         "if agreed is False:",
         (f"{VISITS}::test_without_consent_no_state_is_asked_for",),
     ),
@@ -1934,7 +1934,7 @@ MUTANTS = (
     Mutant(
         "studies of other keys and groups don't count in a year",
         "packages/field/privreg_field/device/memory.py",
-        "squares([*_budgets(db, _YEAR, clock - YEAR), own]) > total",
+        "squares([*_budgets(db, _YEAR, clock - YEAR), budget]) > total",
         "own**2 > total",
         (f"{VISITS}::test_what_was_agreed_to_is_what_may_be_spent",),
     ),
@@ -2126,7 +2126,7 @@ MUTANTS = (
     Mutant(
         "a sum is believed that the other collector was not sent",
         "packages/field/privreg_field/study/reading/shared.py",
-        "if (one.own, other.own) != (other.other, one.other):",
+        "if (one.mine, other.mine) != (other.other, one.other):",
         "if False:",
         ("tests/field/test_shared.py::test_a_last_sum_that_the_other_was_not_sent_is_refused",),
     ),
