@@ -346,6 +346,7 @@ def _findings(held: Held, spec: ModelSpec, found: Estimated, order: NDArray[np.i
         constant=True,
         sent="counted for nothing",
         within=spec.people.effect is not None,
+        events=plan.followed,
         shares=np.full(d, np.nan),
         tied=np.zeros(d, dtype=np.bool_),
         measures=plan.measured > 0,

@@ -113,6 +113,7 @@ class Findings(NamedTuple):
     asked: int = 0  # Records whose reports show that share
     repeated: bool = False  # True if some may be unusable as further rows of one person
     within: bool = False  # True if a person needs rows that differ
+    events: bool = False  # True if rows are times and events
     flat: bool = False  # True if the response hardly varies
     changing: bool = False  # True if estimates change over time
     ordered: bool = False  # True if records may have come in an order, by a factor say
@@ -188,7 +189,7 @@ def notes(found: Findings, spec: ModelSpec, order: NDArray[np.intp], blocks: int
         text += ", or fewer rows of a person than tell of changes" * found.within
         if found.unanswered.share <= 0.5:  # else declarations are what to see to first
             text += "; estimates are right if whether a record can be used depends on covariates alone"
-        out += found.unanswered.noted(text, doubted=have and not found.nonresponse)
+        out += found.unanswered.noted(text, doubted=have and not found.nonresponse, events=found.events)
     if rows and found.measuring and people > SOME_MORE * rows:
         out.append(note("measured", expected=rows, people=people))
     elif rows and people > MANY_MORE * rows:

@@ -76,7 +76,7 @@ class MeansStream:
         widest = max(p.width + 3 * len(p.columns) for p in spec.plans)
         batch = as_frame(batch, (*spec.columns, *people.columns), spec.schema)
         for piece in pieces([batch], min(chunk_of(widest), CHUNK - 1)):  # CHUNK itself would take a batch whole
-            raw = prepare(piece, spec.columns, spec.schema, frozenset(spec.columns), gaps=gaps)
+            raw = prepare(piece, spec.columns, spec.schema, (), gaps=gaps)
             if spec.by is not None and (raw[spec.by] < 0).any():
                 why = "a subgroup is public and known for everybody"
                 raise DataError(f"column {spec.by!r} has a value that is missing or not declared; {why}.")
