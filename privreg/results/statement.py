@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from privreg.audit.neighbours import Verification
 from privreg.base import archive
@@ -75,6 +75,7 @@ ALIKE: Final = 1.3
 95% intervals: they cover 87%, or less."""
 
 LARGE_DELTA: Final = 1e-3  # δ above which a note says what it means
+HARDLY: Final = 2.0 * float(ndtri(0.9999))  # μ from which a guess between two records is so often right
 LITTLE: Final = 1.05  # Share below which it isn't worth a note
 
 
@@ -167,6 +168,8 @@ def closing_notes(asked: Budget, kept: Budget, *, whole: bool = False) -> list[D
     out = [note("pure", asked=asked, kept=kept)] if kept.pure and not asked.pure else []
     if asked.form == "epsilon, delta" and asked.asked[1] > LARGE_DELTA:
         out.append(note("delta", delta=asked.asked[1]))
+    if kept.private and kept.mu >= HARDLY:
+        out.append(note("hardly", mu=kept.mu))
     return [*out, note("rounding.reports")] if kept.private and not whole else out
 
 
