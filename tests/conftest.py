@@ -342,6 +342,20 @@ def usual_fits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def one_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One fit tried by plans at each number of people, for tests of what holds however many are."""
+    monkeypatch.setattr("privreg.planning.precision.FITS", 1)
+    monkeypatch.setattr("privreg.planning.precision.MOST_FITS", 1)
+    monkeypatch.setattr("privreg.planning.precision.MARKED", (1, 0.5, 8_000))
+
+
+@pytest.fixture
+def unmarked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No fits tried for the number of people from whom on intervals can be relied on."""
+    monkeypatch.setattr("privreg.planning.precision.FittedPrecision.reliable", lambda *_: True)
+
+
+@pytest.fixture
 def usual_rounds(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As many rounds, and points of the reference model, as users get, for one test among others with few."""
     from privreg.protocol.schedule import schedule

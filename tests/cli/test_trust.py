@@ -127,9 +127,13 @@ def front_door(verb: str, trust: str, option: Option) -> Option | None:
 
 
 @pytest.fixture
-def quick_plans(monkeypatch: pytest.MonkeyPatch, shared_rehearsals: None) -> None:
-    """Precision of plans is that of one fit of few people, or of few rehearsals, once for all of the same people."""
-    monkeypatch.setattr("privreg.planning.precision.FITS", 1)
+def quick_plans(monkeypatch: pytest.MonkeyPatch, shared_rehearsals: None, one_fit: None) -> None:
+    """Precision of plans is that of one fit of few people, or of few rehearsals, once for all of the same people.
+
+    And not that of skewed people, too.
+    """
+    monkeypatch.setattr("privreg.planning.plan.StudyPlan.skewed", None)
+    monkeypatch.setattr("privreg.planning.precision.ROWS", 256)
     monkeypatch.setattr("privreg.planning.precision.TIMES", 4096)
     monkeypatch.setattr("privreg.planning.precision.MOST", 6_000)
 
