@@ -1648,9 +1648,16 @@ MUTANTS = (
     Mutant(
         "batches of a stream are charged for each other",
         "privreg/privacy/ledger.py",
-        "if (stream and not one.shared) or of not in",
-        "if stream or of not in",
+        "if less or (stream and not one.shared)]",
+        "if less or stream]",
         (f"{SPENDING}::test_batches_of_a_stream_are_entered_each_once",),
+    ),
+    Mutant(
+        "a release that costs more than it did is not entered again",
+        "privreg/privacy/ledger.py",
+        "cost is None or compose(cost) < mu",
+        "cost is None or compose(cost) < 0.0 * mu",
+        ("tests/privacy/test_ledger.py::test_a_release_that_costs_more_than_it_did_is_entered_and_checked_again",),
     ),
     Mutant(
         "columns of a table are other people once they are by themselves",

@@ -220,9 +220,10 @@ class Ledger:
         """Enter a release of `mu` per person from `source` and return the running total.
 
         Its noise follows from a seed if it is `seeded`, as in simulations, whose rows are nobody's. Under the name
-        `release` it is entered once, and what is entered under `before`, the name before an interruption, has the new
-        name then, so that of two that go on from there with different noise the second counts anew. `stream` is a name
-        of the release that `source` is a batch of: people of one array or ``dataset=`` are entered once for all.
+        `release` it is entered once, and again if it costs more than it did. What is entered under `before`, the name
+        before an interruption, has the new name then, so that of two that go on from there with different noise the
+        second counts anew. `stream` is a name of the release that `source` is a batch of: people of one array or
+        ``dataset=`` are entered once for all.
         Raises BudgetError as :meth:`check` does, before anything is entered.
         """
         with self._lock:
@@ -233,7 +234,9 @@ class Ledger:
                 raise BudgetError("a release costs mu, a positive number.")
             of = next((self._names[name] for name in (stream, release, before) if name in self._names), 0)
             begun = not of
-            new = [one for one in known if (stream and not one.shared) or of not in _whole(self._met([one])).entered]
+            costs = [_whole(self._met([one])).costs.get(of) for one in known]
+            fewer = [cost is None or compose(cost) < mu * (1.0 - 1e-12) for cost in costs]
+            new = [one for one, less in zip(known, fewer, strict=True) if less or (stream and not one.shared)]
             if new or not known:
                 self._check(accounts, known, new, mu, of)
             if not known:

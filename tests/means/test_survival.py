@@ -223,6 +223,17 @@ def test_points_of_few_events_or_few_at_risk_are_marked():
     assert curves(people(), mu=1, seed=2).frame()["reliable"].all()
 
 
+def test_shares_that_noise_has_moved_beyond_0_or_1_are_shown_within_and_between_their_limits():
+    moved = 0
+    for seed in range(4):
+        made = curves(people(100), mu=0.3, seed=seed)
+        table, raw = made.frame(), made._curves.values.ravel()
+        np.testing.assert_array_equal(table["survival"], np.clip(raw, 0.0, 1.0))
+        assert (table["survival"].between(table["conf_low"], table["conf_high"]) | np.isnan(raw)).all()
+        moved += int(((raw < 0.0) | (raw > 1.0)).sum())
+    assert moved
+
+
 def entering(n=4000, seed=0, step=6.0):
     """People of whom only those are seen who had no event before they enter, up to 24 after time 0; on a grid."""
     rng = np.random.default_rng(seed)

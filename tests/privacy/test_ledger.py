@@ -196,3 +196,15 @@ def test_a_secret_release_stays_one_when_it_is_entered_again_with_a_seed():
     made.spend(rows, 1.0, release="a")
     made.spend(rows, 1.0, release="a", seeded=True)
     assert not made._seeded
+
+
+def test_a_release_that_costs_more_than_it_did_is_entered_and_checked_again():
+    made, rows = Ledger(limit=2.1), np.zeros(5)
+    made.spend(rows, 1.0, release="a")
+    assert made.spend(rows, 0.5, release="a").total_mu == 1.0
+    assert made.spend(rows, 1.8, release="a").total_mu >= 1.8
+    assert made.spent(rows) == pytest.approx(math.hypot(1.0, 1.8))
+    assert made.spend(rows, 1.8, release="a").total_mu == made.spent(rows)
+    with pytest.raises(BudgetError, match=r"allows 2\.1"):
+        made.spend(rows, 3.0, release="a")
+    assert made.spent(rows) == pytest.approx(math.hypot(1.0, 1.8))

@@ -173,8 +173,9 @@ class SurvivalCurves(Shares):
     def frame(self, *, alpha: float = 0.05) -> pd.DataFrame:
         """Curves, one point a row. `alpha` is one minus the level of intervals and bands.
 
-        group (if there are any), time, at_risk and events (numbers of people, noised), survival, std_error, conf_low,
-        conf_high (each by itself), band_low, band_high (of the whole curve together), reliable.
+        group (if there are any), time, at_risk and events (numbers of people, noised), survival (0 or 1 where noise has
+        moved it beyond), std_error, conf_low, conf_high (each by itself), band_low, band_high (of the whole curve
+        together), reliable.
         """
         return self._framed(alpha, self._curves, slice(None), "survival")
 
@@ -212,7 +213,7 @@ class SurvivalCurves(Shares):
         critical = {kind: np.full((len(groups), 1), Normal().critical(level)) for kind in ("conf", "band")}
         out: dict[str, Any] = {self.term.group: np.repeat(groups, len(cuts))} if self.term.group else {}
         out |= {"time": np.tile(cuts, len(groups)), "at_risk": self.people * at_risk}
-        out |= {"events": self.people * events[..., causes].sum(axis=-1), name: at, "std_error": error}
+        out |= {"events": self.people * events[..., causes].sum(axis=-1), name: at.clip(0.0, 1.0), "std_error": error}
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # a power that is too large is 0 or 1
             slope = 1.0 / np.abs(at * np.log(at))  # of log(−log s), sign apart
             for g in range(len(groups)):
