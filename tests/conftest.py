@@ -281,6 +281,18 @@ def the_same_rounds(coarse_search: None) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def few_draws() -> Iterator[None]:
+    """Bands and intervals that hold together, by fewer draws, are some thousandths wider or narrower."""
+    from privreg.collector.inference import resampling
+
+    with pytest.MonkeyPatch.context() as m:
+        m.setattr(resampling, "_SCALES", 1 << 12)
+        resampling._simulated.cache_clear()
+        yield
+    resampling._simulated.cache_clear()
+
+
 @contextmanager
 def reference_points(count: int) -> Iterator[None]:
     """As many points of the reference model, made anew before and after."""

@@ -10,28 +10,18 @@ from scipy.stats import binom
 from statsmodels.duration.survfunc import CumIncidenceRight, SurvfuncRight, survdiff
 
 import privreg as pr
-from privreg.collector.inference import resampling
 from privreg.data.columns import prepare
 from privreg.errors import FormulaError, InferenceError, OptionError, ReliabilityWarning, SchemaError
 from privreg.means import device
 from privreg.means.results.survival import SurvivalCurves
 from privreg.privacy.ledger import LEDGER
 
+pytestmark = pytest.mark.usefixtures("few_draws")
 TRUSTS = ["local", "two_collectors", "central"]
 CUTS = [6, 12, 18, 24, 30, 36]
 FORMULA = f"Surv(time, event, {CUTS}) ~ C(arm)"
 LEVELS = {"arm": ["old", "new"]}
 PUBLIC = {"levels": LEVELS, "progress": False}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def few_draws():
-    """Bands by fewer draws are some thousandths wider or narrower."""
-    with pytest.MonkeyPatch.context() as m:
-        m.setattr(resampling, "_SCALES", 1 << 12)
-        resampling._simulated.cache_clear()
-        yield
-    resampling._simulated.cache_clear()
 
 
 def people(n=4000, seed=0, effect=0.4, causes=1):
