@@ -121,8 +121,10 @@ def _processor() -> float:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """Tell what a part of a test took of the processor, its setup first."""
+    """Tell what a part of a test took of the processor, its setup first, where the list is written: asking is slow."""
     report = yield
+    if not item.config.getoption("--record"):
+        return report
     before, item.config.stash[_so_far] = item.config.stash.get(_so_far, 0.0), _processor()
     report.processor = item.config.stash[_so_far] - before
     return report
