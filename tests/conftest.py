@@ -121,8 +121,10 @@ def _processor() -> float:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """Tell what a part of a test took of the processor, its setup first."""
+    """Tell what a part of a test took of the processor, its setup first, where the list is written: asking is slow."""
     report = yield
+    if not item.config.getoption("--record"):
+        return report
     before, item.config.stash[_so_far] = item.config.stash.get(_so_far, 0.0), _processor()
     report.processor = item.config.stash[_so_far] - before
     return report
@@ -281,6 +283,18 @@ def the_same_rounds(coarse_search: None) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def few_draws() -> Iterator[None]:
+    """Bands and intervals that hold together, by fewer draws, are some thousandths wider or narrower."""
+    from privreg.collector.inference import resampling
+
+    with pytest.MonkeyPatch.context() as m:
+        m.setattr(resampling, "_SCALES", 1 << 12)
+        resampling._simulated.cache_clear()
+        yield
+    resampling._simulated.cache_clear()
+
+
 @contextmanager
 def reference_points(count: int) -> Iterator[None]:
     """As many points of the reference model, made anew before and after."""
@@ -339,6 +353,20 @@ def usual_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many fits tried by plans, of as many people, as users get, for one test among others with few."""
     for name, value in _usual_fits().items():
         monkeypatch.setattr(f"privreg.planning.precision.{name}", value)
+
+
+@pytest.fixture
+def one_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One fit tried by plans at each number of people, for tests of what holds however many are."""
+    monkeypatch.setattr("privreg.planning.precision.FITS", 1)
+    monkeypatch.setattr("privreg.planning.precision.MOST_FITS", 1)
+    monkeypatch.setattr("privreg.planning.precision.MARKED", (1, 0.5, 8_000))
+
+
+@pytest.fixture
+def unmarked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No fits tried for the number of people from whom on intervals can be relied on."""
+    monkeypatch.setattr("privreg.planning.precision.FittedPrecision.reliable", lambda *_: True)
 
 
 @pytest.fixture

@@ -48,17 +48,18 @@ class TobitScore(Scoring):
     def reference(self, shape: Shape, at: float, here: Array, there: Array, truth: float) -> tuple[Array, ...]:
         k, least, (m, r) = self.most, clipped_square(self.most), ((there - here) / at, truth / at)
         low, high = (shape.a - here) / at, (shape.b - here) / at
+        left, right = truncated(k, low), truncated(k, -high)
         ends = [(v - m) / r for v in (low, np.clip(-k, low, high), np.clip(k, low, high), high)]
         below, (_, first, last, _) = [ndtr(v) for v in ends], [phi(v) for v in ends]
         square = (m * m + r * r) * (below[2] - below[1]) + r * r * (ends[1] * first - ends[2] * last)
         square += 2.0 * m * r * (first - last) + k * k * (below[1] - below[0] + below[3] - below[2])
-        square += truncated(k, low)[2] * below[0] + truncated(k, -high)[2] * (1.0 - below[3])
+        square += left[2] * below[0] + right[2] * (1.0 - below[3])
         number, rise = (square - least) / (k * k - least), np.zeros_like(here)
         if truth == at and here is there:  # the slope at the model
             up, down = (self.reference(shape, at, here, here, at * math.exp(h))[0] for h in (STEP, -STEP))
             rise = (up - down) / (2.0 * STEP)
         score = m * (below[2] - below[1]) + r * (first - last) - k * (below[1] - below[0] - below[3] + below[2])
-        score += truncated(k, low)[0] * below[0] - truncated(k, -high)[0] * (1.0 - below[3])
+        score += left[0] * below[0] - right[0] * (1.0 - below[3])
         return number, rise, -score / k
 
     def beside(self, shape: Shape, at: float, eta: Array, y: Array) -> tuple[Array, Array]:
@@ -140,10 +141,10 @@ def truncated(k: float, cut: Array) -> tuple[Array, Array, Array, Array]:
     """Mean of min(max(u, −k), k), u a standard normal below `cut`, its slope by it, and the same of min(u², k²)."""
     cut = np.maximum(cut, -k)  # below it is −k, without a slope
     inner, below, tail = np.minimum(cut, k), np.exp(log_ndtr(cut)), ndtr(-k)
-    more = np.maximum(below - ndtr(inner), 0.0)
-    end = phi(np.asarray(k))
-    mean = (k * (more - tail) + end - phi(inner)) / below
-    square = (k * k * (more + tail) + ndtr(inner) - inner * phi(inner) - tail - k * end) / below
+    share, density, end = ndtr(inner), phi(inner), phi(np.asarray(k))
+    more = np.maximum(below - share, 0.0)
+    mean = (k * (more - tail) + end - density) / below
+    square = (k * k * (more + tail) + share - inner * density - tail - k * end) / below
     hazard = np.where(cut > -k, phi(cut) / below, 0.0)
     return mean, hazard * (inner - mean), square, hazard * (inner * inner - square)
 

@@ -19,8 +19,8 @@ from privreg_field.service.commands import prepare
 from privreg_field.study import keys, servers
 
 N = 2_000
-MUCH = 1 << 26  # bytes of zeros that a member unpacks to
-MEMORY = 1 << 25  # bytes, at most, that a refusal takes
+MUCH = 1 << 24  # bytes of zeros that a member unpacks to
+MEMORY = 1 << 23  # bytes, at most, that a refusal takes
 PUBLIC = {"mu": 1, "bounds": {"x": (-1, 1), "y": (-3, 3)}}
 
 
@@ -117,12 +117,12 @@ def long_seal(members):
 
 
 def long_document(members):
-    return {**members, "privreg.json": members["privreg.json"] + b" " * MUCH}, {}
+    return {**members, "privreg.json": members["privreg.json"] + b" " * archive.LONGEST}, {}
 
 
 def many(members):
     """Small members of a name that there is, whose sum is large."""
-    part = zeros(1 << 19)
+    part = zeros(1 << 17)
     prefix = "weight" if any(name.startswith("weight_") for name in members) else "trail"
     return {**members, **{f"{prefix}_{k + 1000}.npy": part for k in range(256)}}, {}
 

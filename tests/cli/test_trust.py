@@ -87,6 +87,13 @@ SLOW = {
 """Options of which cases of local plans, or of two collectors, say as much: such plans try whole fits."""
 
 
+TOGETHER = (
+    *("sep", "decimal", "encoding", "schema", "moments", "scale", "offset", "missing", "threads", "measures", "seed"),
+    *("level", "simultaneous", "details", "out"),
+)
+"""Options of fits that every trust model takes, and all at once: by itself each is tried of local reports."""
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     """A file of people, public rows, a schema, and earlier fits."""
@@ -126,10 +133,23 @@ def front_door(verb: str, trust: str, option: Option) -> Option | None:
     return found[0] if found else None
 
 
+@pytest.mark.parametrize("trust", [t for t in TRUSTS if t != "local"])
+def test_options_that_every_trust_model_takes_go_together(trust, folder, capsys):
+    words = " ".join(CASES[name] for name in TOGETHER).format(at=folder).split()
+    given = ["fit", FORMULA["fit"], people(folder, trust), *PUBLIC, "--mu", "2", "--trust", trust]
+    status, (out, err) = main([*given, *words]), capsys.readouterr()
+    assert status == 0, err
+    assert "90%" in out
+
+
 @pytest.fixture
-def quick_plans(monkeypatch: pytest.MonkeyPatch, shared_rehearsals: None) -> None:
-    """Precision of plans is that of one fit of few people, or of few rehearsals, once for all of the same people."""
-    monkeypatch.setattr("privreg.planning.precision.FITS", 1)
+def quick_plans(monkeypatch: pytest.MonkeyPatch, shared_rehearsals: None, one_fit: None) -> None:
+    """Precision of plans is that of one fit of few people, or of few rehearsals, once for all of the same people.
+
+    And not that of skewed people, too.
+    """
+    monkeypatch.setattr("privreg.planning.plan.StudyPlan.skewed", None)
+    monkeypatch.setattr("privreg.planning.precision.ROWS", 256)
     monkeypatch.setattr("privreg.planning.precision.TIMES", 4096)
     monkeypatch.setattr("privreg.planning.precision.MOST", 6_000)
 
@@ -138,7 +158,13 @@ def quick_plans(monkeypatch: pytest.MonkeyPatch, shared_rehearsals: None) -> Non
 @pytest.mark.parametrize(
     ("verb", "option", "trust"),
     [
-        pytest.param(verb, o, t, marks=[pytest.mark.thorough] * (o.name in SLOW.get((verb, t), ())))
+        pytest.param(
+            verb,
+            o,
+            t,
+            marks=[pytest.mark.thorough]
+            * (o.name in (TOGETHER if verb == "fit" and t != "local" else SLOW.get((verb, t), ()))),
+        )
         for t in TRUSTS
         for verb in FORMULA
         for o in of_verb(verb)

@@ -390,6 +390,7 @@ def test_an_intercept_may_be_left_out_as_cut_points_are():
     assert list(fitted(data, 3, "central", None, formula="y ~ 1").params.index) == ["none|mild", "mild|fair"]
 
 
+@pytest.mark.usefixtures("one_fit", "unmarked")
 def test_plans_take_levels_for_equally_frequent_and_cut_points_by_name():
     given = {"family": pr.Ordered(), "mu": 1.0, "trust": "two_collectors", "bounds": BOUNDS}
     given |= {"levels": {"y": list(NAMES[:4])}, "n": 5_000}

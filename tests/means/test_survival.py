@@ -17,6 +17,7 @@ from privreg.means import device
 from privreg.means.results.survival import SurvivalCurves
 from privreg.privacy.ledger import LEDGER
 
+pytestmark = pytest.mark.usefixtures("few_draws")
 TRUSTS = ["local", "two_collectors", "central"]
 CUTS = [6, 12, 18, 24, 30, 36]
 FORMULA = f"Surv(time, event, {CUTS}) ~ C(arm)"

@@ -9,7 +9,7 @@ from privreg.collector.levels import SURE
 from privreg.federated import FederatedRegression
 from privreg.results.statement import MANY, MOST, Unusable
 
-N = 8000
+N = 4000
 PUBLIC = {"bounds": {"y": (0, 4000), "x": (0, 1)}}
 MUS = [1, 3, 10, 30, None]
 

@@ -710,6 +710,7 @@ def test_what_takes_more_than_a_second_is_seen_at_a_terminal(seconds, said, monk
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.usefixtures("one_fit", "unmarked")
 @pytest.mark.parametrize("ask", ["plan", "print", "compare_trust"])
 def test_slow_plans_are_seen(ask, monkeypatch):
     seen = []

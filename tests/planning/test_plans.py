@@ -660,6 +660,7 @@ def piloted(n=4000, seed=4):
 PILOTED = {"mu": 4, "n": 4000, "trust": "two_collectors", "bounds": {"x0": (0, 20), "x1": (-4, 16), "y": (-9, 30)}}
 
 
+@pytest.mark.usefixtures("unmarked")
 @pytest.mark.parametrize("trust", ["two_collectors", "local"])
 def test_plans_with_a_pilot_are_near_fits_whose_numbers_are_skewed_and_related(trust):
     given = {**PILOTED, "trust": trust, "n": 4000 if trust == "two_collectors" else 40_000}
@@ -712,6 +713,7 @@ def test_pilots_that_tell_nothing_are_refused(pilot, error, said):
         pr.plan("y ~ x0 + x1", pilot=pilot, **PILOTED)
 
 
+@pytest.mark.usefixtures("unmarked")
 def test_a_pilot_is_in_place_of_covariates_and_gives_way_to_scale_and_params():
     with pytest.raises(OptionError, match="give one of them"):
         pr.plan("y ~ x0 + x1", pilot=piloted(), covariates=piloted(), **PILOTED)
@@ -781,6 +783,7 @@ def test_the_shell_reads_pilots(tmp_path, capsys):
     assert "--pilot" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("unmarked")
 def test_the_sd_of_a_pilot_is_that_of_the_people_made_up():
     sd = {"x0": 3.0, "x1": 1.0}
     found = pr.plan("y ~ x0 + x1", pilot={"sd": sd, "correlations": {("x0", "x1"): 0.5}}, **PILOTED)
@@ -811,13 +814,13 @@ def test_what_matters_most_is_said():
 @pytest.mark.filterwarnings("ignore::privreg.errors.PrivregWarning")
 @pytest.mark.parametrize("trust", ["central", "two_collectors"])
 def test_plans_of_overdispersed_counts_have_the_errors_of_their_fits(trust, monkeypatch):
-    monkeypatch.setattr("privreg.planning.precision.MOST_FITS", 32)  # as for users
+    monkeypatch.setattr("privreg.planning.precision.MOST_FITS", 16)
     n, alpha, bounds = 2_000, 1.2, {"x": (-1, 1)}
     given = {"family": pr.NegativeBinomial(20), "mu": 1, "bounds": bounds, "trust": trust}
     found = pr.plan("y ~ x", n=n, params=[0.4, 0.6], pilot={"dispersion": alpha}, **given)
     assert ("dispersion", "alpha = 1.2: counts vary by m + alpha m² at the mean m") in found.assumed.words(found.spec)
-    errors = []
-    for seed in range(25):
+    errors = []  # which vary by some 15%: medians of 13, and of the plan's 16 at most, by 7% in their ratio
+    for seed in range(13):
         rng = np.random.default_rng(seed)
         x = rng.uniform(-1, 1, n)
         mean = np.exp(0.4 + 0.6 * x)
@@ -828,6 +831,7 @@ def test_plans_of_overdispersed_counts_have_the_errors_of_their_fits(trust, monk
     assert np.abs(np.log(ratio)).max() < math.log(1.25)
 
 
+@pytest.mark.usefixtures("unmarked")
 def test_a_pilots_rows_tell_the_dispersion_and_nobody_who_says_nothing():
     rng, given = np.random.default_rng(1), {"family": pr.NegativeBinomial(40), "mu": 1, "bounds": {"x": (-1, 1)}}
     x = rng.uniform(-1, 1, 4_000)

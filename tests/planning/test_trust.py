@@ -50,7 +50,6 @@ def test_the_planned_width_is_that_of_fits(two) -> None:
     assert found.loc["x", "ratio"] == pytest.approx(1.0, abs=5 * math.hypot(0.04, found.loc["x", "ratio_se"]))
 
 
-@pytest.mark.usefixtures("usual_fits")
 def test_all_three_trust_models_are_compared_in_one_table(two) -> None:
     found = two.compare_trust()
     table = found.table
@@ -66,7 +65,6 @@ def test_all_three_trust_models_are_compared_in_one_table(two) -> None:
     assert table.loc["no privacy", "people"] == pytest.approx(normal, rel=0.03)
 
 
-@pytest.mark.usefixtures("usual_fits")
 def test_silos_are_planned_by_their_records_beside_the_others() -> None:
     plan = pr.plan("y ~ x + C(silo)", mu=1, trust="silos", silos={"north": 2_000, "south": 500}, **STUDY)
     assert plan.n == 2_500
@@ -83,6 +81,7 @@ def test_silos_are_planned_by_their_records_beside_the_others() -> None:
     assert widths["silos"] > 0.95 * widths["central"] > 0.9 * widths["no privacy"]
 
 
+@pytest.mark.usefixtures("one_fit")
 def test_more_silos_of_the_same_people_need_more() -> None:
     equal = pr.plan("y ~ x", mu=1, trust="silos", silos=3, width=0.5, coef="x", **STUDY)
     assert equal.table().loc["x", "width"] <= 0.5 * 1.001
@@ -168,6 +167,7 @@ ASKED = {"wide": {"width": 5.0}, "narrow": {"width": 0.4}, "effect": {"effect": 
 
 
 @pytest.mark.some(5)
+@pytest.mark.usefixtures("one_fit")
 @pytest.mark.parametrize("mu", [0.4, 1])
 @pytest.mark.parametrize("trust", ["local", "two_collectors", "silos", "central"])
 @pytest.mark.parametrize("asked", ASKED)
@@ -245,7 +245,7 @@ def test_a_plan_has_standard_errors_where_a_fit_of_as_many_has_and_calls_none_re
         assert finite or plan.n < plan.reliable
 
 
-@pytest.mark.usefixtures("usual_fits")
+@pytest.mark.usefixtures("usual_fits", "unmarked")
 def test_precision_of_very_many_people_is_finite_and_positive() -> None:
     """Where errors fell faster than noise does among the fits tried, no variance becomes negative beyond them."""
     each = FittedPrecision(pr.plan("y ~ x", mu=1, n=500, trust="central", **STUDY).spec, None)

@@ -214,7 +214,6 @@ ENDLESS = {
 }
 
 
-@pytest.mark.usefixtures("usual_rounds")
 @pytest.mark.parametrize("trust", ["local", "two_collectors"])
 @pytest.mark.parametrize("name", ENDLESS)
 def test_rows_on_which_there_is_no_root_are_refused(name, trust):

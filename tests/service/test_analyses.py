@@ -242,12 +242,12 @@ def test_states_and_reports_of_an_analysis_are_no_others(several):
 
 
 def test_an_analyst_reads_every_analysis_by_its_name(tmp_path):
-    n = 500
+    n = 240
     one = Several(tmp_path, n=n)
     with one.serve() as url, warnings.catch_warnings():
         warnings.simplefilter("ignore", ReliabilityWarning)
         link = f"{url}/studies/sleep/#k={KEY}"
-        one.answered(link, folk(n), one.links(url), 50)
+        one.answered(link, folk(n), one.links(url), 40)
         found = pr.connect(link, token=ANALYST)
         assert found.analyses == ("who", "hours", "tired")
         assert found.table("who").frame()["variable"].unique().tolist() == ["age", "shift", "shift:sex"]
@@ -338,13 +338,13 @@ class Both(Several):
 
 
 def test_a_study_in_parts_is_combined_and_a_part_that_lies_is_outvoted(tmp_path, monkeypatch):
-    n = 3_000
-    more = {"analyses": None, "parts": 4, "formula": "hours ~ age + C(shift)", "family": "huber", "rows": 3_000}
+    n = 1_200
+    more = {"analyses": None, "parts": 4, "formula": "hours ~ age + C(shift)", "family": "huber", "rows": n}
     one = Several(tmp_path, n=n, **more)
     with one.serve() as url, warnings.catch_warnings():
         warnings.simplefilter("ignore", ReliabilityWarning)
         link = f"{url}/studies/sleep/#k={KEY}"
-        one.answered(link, folk(n), one.links(url), 250)
+        one.answered(link, folk(n), one.links(url), 100)
         found = pr.connect(link, token=ANALYST)
         with pytest.raises(StudyError, match="only a study with parts"):
             Studies({"part1": found["part1"]}).combined()

@@ -162,7 +162,7 @@ def test_what_is_kept_is_the_noise_and_never_the_answers(device):
 def test_noise_has_the_size_that_the_budget_asks_for(js, server, tmp_path):
     """A row that has nothing to tell reports noise alone: its numbers have the sd 2^20."""
     values = []
-    for k in range(40):
+    for k in range(16):
         folder = tmp_path / f"{k}"
         folder.mkdir()
         made = Device(js, server, folder)(Study(role="moments"), "begin", "prepare", answers={})

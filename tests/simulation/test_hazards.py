@@ -34,6 +34,7 @@ from privreg.protocol import codes
 from privreg.protocol.sums import SHARES, distance2
 from privreg.simulation.streaming.stream import begin
 
+pytestmark = pytest.mark.usefixtures("few_draws")
 FIT = pr.PrivateOnlineRegression.from_formula
 CUTS = [6, 12, 24]
 FORMULA = "Surv(months, end, [6, 12, 24]) ~ age + C(arm)"
@@ -127,7 +128,7 @@ def test_an_interval_without_events_is_marked_and_as_a_rule_what_does_not_depend
 ) -> None:
     """Equation (41) of each level, the first ones too; the first interval's hazard is in all contrasts with it."""
     depends, marked, known = {0: [0, 1, 2], 1: [1], 2: [2]}[empty], [], []
-    for seed in range(6):
+    for seed in range(6 if trust == "central" else 3):
         data = people(40 + seed, 4_000)
         a, b = [0, *CUTS][empty : empty + 2]
         none = (data["months"] > a) & (data["months"] <= b)
@@ -141,8 +142,8 @@ def test_an_interval_without_events_is_marked_and_as_a_rule_what_does_not_depend
         rows = np.eye(3, 5)  # of the baseline hazards; only the empty interval's is unknown
         rows[1:, 0] = 1.0
         known.append(np.concatenate([res.t_test(rows).summary_frame()["reliable"], lines["reliable"]]))
-        res.save(tmp_path / "fit.privreg")
-        assert (pr.load(tmp_path / "fit.privreg").t_test(rows).summary_frame()["reliable"] == known[-1][:3]).all()
+    res.save(tmp_path / "fit.privreg")
+    assert (pr.load(tmp_path / "fit.privreg").t_test(rows).summary_frame()["reliable"] == known[-1][:3]).all()
     shares = np.mean(marked, axis=0)
     assert (shares[depends] == 1.0).all()
     assert not np.array(known)[:, empty].any()
@@ -350,7 +351,7 @@ def test_people_followed_until_a_public_cumulative_hazard_have_a_mean_score_of_0
         mean = total * by
         assert abs(mean.mean()) < 4.0 * mean.std() / np.sqrt(n)
     whole, _ = followed(eta, event.astype(float), usable, np.inf)
-    assert whole == pytest.approx(np.where(usable, np.exp(eta), 0.0) - event)
+    np.testing.assert_allclose(whole, np.where(usable, np.exp(eta), 0.0) - event, rtol=1e-6, atol=1e-12)
 
 
 def states(n: int = 1_500) -> list[tuple[object, object]]:
@@ -425,6 +426,7 @@ def test_people_are_followed_longer_the_less_noise_there_is() -> None:
     assert longest(0.05, 0.01) < longest(0.5, 0.01)
 
 
+@pytest.mark.usefixtures("one_fit")
 def test_plans_are_for_hazard_ratios_and_say_how_many_events_there_are() -> None:
     how = {**HOW, "mu": 1}
     found = pr.plan(FORMULA, effect={"C(arm)[T.b]": np.log(1.35)}, **how)
@@ -442,6 +444,7 @@ def test_plans_are_for_hazard_ratios_and_say_how_many_events_there_are() -> None
         pr.plan(FORMULA, n=1_000, family="poisson", **how)
 
 
+@pytest.mark.usefixtures("unmarked")
 def test_plans_take_times_and_censoring_from_a_pilot_and_are_near_fits_of_such_people() -> None:
     def seen(seed: int, n: int) -> pd.DataFrame:  # censored early, so that three in ten have an event
         data, until = people(seed, n), np.random.default_rng([seed, 1]).exponential(9, n)

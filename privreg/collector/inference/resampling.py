@@ -291,7 +291,7 @@ def _simulated(pivot: Normal | StudentT | RandomScaling, p: int, matrix: bytes, 
     slope, fixed = np.ascontiguousarray((r_j / s).T), np.ascontiguousarray(((z - r_j * z[i, j][:, None]) / s).T)
 
     def excess(c: float) -> float:
-        tail = ndtr(-c * s_j)
+        tail = ndtr(-c * s_j) if rows else np.full(len(u), ndtr(-c))
         ratios = slope * -ndtri(u * tail)  # given that ratio j is beyond c
         ratios += fixed
         count = np.maximum(np.count_nonzero(np.abs(ratios, out=ratios) > c, axis=0), 1)
