@@ -97,7 +97,7 @@ MANY, MOST, ROUNDED = 0.2, 0.9, 1e-6
 """Share that can't be used from which on declarations may be at fault; from which on results are not relied on; that
 rounded sums take away without noise."""
 
-HALF: Final = 0.5  # The same of times and events, as who can't be used may be whoever has the event
+HALF: Final = 0.5  # Such a share of times and events, as who can't be used may be whoever has the event
 CODED: Final = (
     "an event is 0 or 1, or one of its levels=, the first of which is censoring (levels={'event': [1, 2]} where 2 is "
     "the event), and times are numbers that are not negative"
