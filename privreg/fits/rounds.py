@@ -27,10 +27,10 @@ from privreg.results.data import NO_STEPS, Equation, Later, RoundHeld
 from privreg.tables.diagnostics import Diagnostic, note
 
 ROLES: Final = {
-    "location": "told where columns lie",
+    "location": "reported locations of columns",
     "moments": "reported second moments",
     "pilot": "ran a pilot",
-    "clamping": "told what bounds clamp",
+    "clamping": "reported clamping",
 }
 
 SMALLER: Final = 0.25  # Weight of a budget half the largest, for which personal budgets are audited too

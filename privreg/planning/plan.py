@@ -50,7 +50,7 @@ class Goal:
     """Goals of coefficients; user's units."""
 
     widths: dict[str, float]  # Widths of intervals, at most
-    effects: dict[str, float]  # Sizes of coefficients that are to be told from zero
+    effects: dict[str, float]  # Sizes of coefficients that are to be detected
     power: float  # With what probability
 
 

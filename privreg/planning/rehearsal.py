@@ -32,7 +32,7 @@ class People(NamedTuple):
     x: Array  # shape (m, d)
     eta: Array  # Linear predictors of the response; shape (m, b)
     scale: Array  # Sd of the residual; shape (m,)
-    y: Array  # Responses where moments or locations are told of them; shape (m,)
+    y: Array  # Responses where moments or locations are reported of them; shape (m,)
     persons: Block | None = None  # People with their rows, of which the above are, where a report is of several
 
 

@@ -7,8 +7,8 @@ if TYPE_CHECKING:
 
 LEAST_GROUPS: Final = 8  # t with 7 degrees of freedom makes intervals a fifth longer than of a known variance
 MOST_GROUPS: Final = 64
-GROUPS: Final = 2 * LEAST_GROUPS  # Random groups of records that answer a little apart in a main round
-PARTS: Final = LEAST_GROUPS  # Runs of records, in order, of a main round that are summed apart
+GROUPS: Final = 2 * LEAST_GROUPS  # Random groups of records at slightly different offsets in a main round
+PARTS: Final = LEAST_GROUPS  # Runs of records, in order, of a main round that are summed separately
 
 
 class State(NamedTuple):

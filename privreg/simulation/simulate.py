@@ -1,7 +1,7 @@
 """A plan played on rows as it goes in the field: reports that never come, or come rounds later, in any order.
 
 Devices and the collector are those of every fit. A report is noised by its device, once, whenever it arrives: sums are
-kept apart by when their reports arrive, and each of them has the noise of its own reports.
+kept separate by when their reports arrive, and each of them has the noise of its own reports.
 """
 
 import math

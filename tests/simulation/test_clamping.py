@@ -146,7 +146,7 @@ def test_a_plan_counts_whom_a_fit_asks():
     assert held.loc["clamping", "records"] == held.loc["clamping", "reports"] == asked
     assert res.rounds["records"].sum() == N == res.nobs
     assert f"{asked:,} records tell how many" in " ".join(repr(plan).split())
-    assert f"{asked:,} told what bounds clamp" in str(res.privacy)
+    assert f"{asked:,} reported clamping" in str(res.privacy)
 
 
 # --- what is known -------------------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ def foreign(data: Any) -> Table | None:
 
 
 def _held(kind: Kind, source: Source, wanted: Wanted) -> Source:
-    """A table in memory, whose rows are told, and of which some can be taken."""
+    """A table in memory, whose rows are counted, and of which some can be taken."""
     data, columns = source.identity, list(wanted.columns)
 
     def pieces() -> Iterator[Piece]:

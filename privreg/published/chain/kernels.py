@@ -409,7 +409,7 @@ def randomise(report: Array, size: int, radius: float, channel: Channel, noise: 
             report[j] += spread * (math.sqrt(a * a + b * b) * noise[3 * j + 2])
     elif channel.kind == codes.PRIVUNIT:
         _privunit(report, size, radius, channel, noise)
-    else:  # one number: rounded to an end of its range at random, so that its mean stays, then told or flipped
+    else:  # one number: rounded to an end of its range at random, so that its mean stays, then reported or flipped
         share = min(max(report[0] / radius, -1.0), 1.0) if radius > 0.0 else 0.0
         up = normal_cdf(noise[0]) < 0.5 + 0.5 * share / channel.scale
         report[0] = channel.scale * radius if up else -(channel.scale * radius)

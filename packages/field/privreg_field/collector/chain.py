@@ -52,7 +52,7 @@ class Tabled(NamedTuple):
         return math.sqrt(2.0) * 2.0**self.bits / self.form.radius
 
 
-LOW: Final = 32  # Bits of a sum of products that are summed apart, so that 64 bits hold both parts
+LOW: Final = 32  # Bits of a sum of products that are summed separately, so that 64 bits hold both parts
 
 
 class Place(NamedTuple):

@@ -43,7 +43,7 @@ HERE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class Invitation(NamedTuple):
-    """A link to a study, taken apart."""
+    """Parts of a link to a study."""
 
     base: str  # Address of the study's interface, without a slash at its end
     slug: str
@@ -63,7 +63,7 @@ Transport = Callable[[str, bytes | None], Answer]  # Gets an address, or posts b
 
 
 def invitation(url: str) -> Invitation:
-    """Take apart https://host/studies/{name}/#k={key}&t={token}; the interface's address, /v1/studies/{name}, does too.
+    """Read https://host/studies/{name}/#k={key}&t={token}; the interface's address, /v1/studies/{name}, does too.
 
     Raises
     ------

@@ -25,7 +25,7 @@ class Role(NamedTuple):
     form: str  # One of `lattice.FORMS`
     numbers: int
     radius: int
-    groups: int  # Random groups that answer apart
+    groups: int  # Random groups with sums of their own
 
 
 class Held(NamedTuple):

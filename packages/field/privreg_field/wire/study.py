@@ -93,7 +93,7 @@ class PublicPlan(NamedTuple):
     wide: tuple[int, ...]  # Columns that tell means and squares in place of moments, if the design is wide
     edges: tuple[float, ...]  # Reach of each of these over the public box
     is_wide: bool
-    y_max: float  # Largest count by which measures of fit are told
+    y_max: float  # Largest count by which measures of fit are reported
     silent: bool  # Measures of fit tell nonresponse
     model: Mapping[str, Any]  # Formula, schema and options for the collector; no device reads it
     texts: tuple[tuple[str, str], ...] = ()  # Words of the survey's page, by name; no report depends on them

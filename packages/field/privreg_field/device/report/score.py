@@ -275,7 +275,7 @@ class Gauged(NamedTuple):
     spread: float  # Bound of responses about `centre`
     centre: float
     y_max: float  # Largest count
-    silent: bool  # Nonresponse is told: a last number is 1 for a usable record, and all are 0 for others
+    silent: bool  # Nonresponse is reported: a last number is 1 for a usable record, and all are 0 for others
 
 
 def gauged(gauge: Gauged, etas: Floats, y: float) -> list[float]:

@@ -43,7 +43,7 @@ class Service(Handler):
 
     def _cells(self) -> bytes:
         scheduler = self.scheduler
-        with scheduler.still():  # so that no report answers a state that isn't told
+        with scheduler.still():  # so that no report answers a state that isn't published
             head = {
                 "v": wire.VERSION, "study": scheduler.plan.study, "plan_hash": wire.base(scheduler.plan_hash),
                 "state": scheduler.present.k, "issued": scheduler.store.about().issued,

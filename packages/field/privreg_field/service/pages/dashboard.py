@@ -34,7 +34,7 @@ OUTCOMES: Final = ("new", "same", "other", "refused")
 RECENT: Final = 180
 BINS: Final = 240
 WIDTHS: Final = (1, 5, 15, 60, 360, 1440)
-"""Minutes told one by one, bins that are kept of each width, and how many minutes a bin may have."""
+"""Minutes shown one by one, bins that are kept of each width, and how many minutes a bin may have."""
 SETTLED: Final = 2  # Minutes for which counts may still come: other processes write, too
 
 
