@@ -449,10 +449,19 @@ def _weights(alone: Array, far: Array, unsure: float, lacking: Array) -> Array:
 
 
 def _crowd(rounds: Rounds) -> Array:
-    """Weights of rounds' scales: by their records, or, of the same rows again, by noise and half of their move."""
+    """Weights of rounds' scales: by their records, or, of the same rows again, by noise and half of their move.
+
+    A parameter that moves with the coefficients is carried to where the last round is: its move is the larger one of
+    those by its number and until there, and the noise of its slopes by them counts.
+    """
     moved = np.array([s.scale - math.log(s.state.scale) for s in rounds.said])
     noise = np.array([s.sds[4] / s.steep for s in rounds.said])
     people = np.array([float(s.people) for s in rounds.said])
+    if rounds.plan.rules.cornered and rounds.plan.rules.scoring.extra:
+        for k, s in enumerate(rounds.said):
+            by = (rounds.last.rows @ np.linalg.inv(s.state.rows)).T
+            moved[k] = max(abs(moved[k]), abs(rounds.said[-1].scale - math.log(s.state.scale)))
+            noise[k] = math.hypot(noise[k], s.lean_sd * float(np.linalg.norm(by @ rounds.last.theta - s.state.theta)))
     size = 1.0 / (noise**2 + (0.5 * moved) ** 2) if rounds.again else people
     return np.asarray(size / size.sum())
 
