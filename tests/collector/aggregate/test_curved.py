@@ -178,7 +178,8 @@ def test_wide_predictors_do_not_shrink_coefficients(cuts: list[float]) -> None:
 def test_rates_of_rare_counts_are_not_biased(family: pr.families.Family) -> None:
     """Of 20,000 people with two collectors, nine in ten of whose counts are 0, so that states are far off.
 
-    By slopes that hardly change with the predictor their rate was a quarter too large, 1.5 standard deviations: 5.2 of the mean of 12.
+    By slopes that hardly change with the predictor their rate was a quarter too large, 1.5 standard deviations or 5.2
+    of the mean of 12.
     """
     rng = np.random.default_rng(8)
     x, more = rng.uniform(-1.0, 1.0, 20_000), (rng.random(20_000) < 0.2).astype(float)
