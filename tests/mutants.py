@@ -171,8 +171,8 @@ MUTANTS = (
     Mutant(
         "the weight of a person's first row for all of them",
         "privreg/simulation/devices.py",
-        "own, math.inf).min(axis=1, keepdims=True)",
-        "own, math.inf)[:, :1]",
+        "shares, math.inf).min(axis=1, keepdims=True)",
+        "shares, math.inf)[:, :1]",
         (f"{LOCAL_PERSONS}::test_any_rows_of_a_person_lie_in_the_ball_and_no_further_apart_than_the_noise_is_for",),
     ),
     Mutant(
@@ -524,8 +524,8 @@ MUTANTS = (
     Mutant(
         "one column of a fit without noise frees the others",
         "privreg/privacy/ledger.py",
-        "if not all(told) and",
-        "if not any(told) and",
+        "if not all(public) and",
+        "if not any(public) and",
         ("tests/privacy/test_accounts.py::test_rows_between_those_that_were_fitted_without_noise_are_not_public",),
     ),
     Mutant(
@@ -569,7 +569,7 @@ MUTANTS = (
     Mutant(
         "hazards that start as if indicators were 0 and 1",
         "privreg/collector/aggregate/rounds.py",
-        "(logs[1:] - logs[0]) / (plan.highs - plan.lows)[own]",
+        "(logs[1:] - logs[0]) / (plan.highs - plan.lows)[intervals]",
         "logs[1:] - logs[0]",
         ("tests/simulation/test_hazards.py::test_fits_start_at_each_interval_s_own_hazard",),
     ),
@@ -1128,8 +1128,8 @@ MUTANTS = (
     Mutant(
         "an analysis has collectors or columns of its own, of which its people are not told",
         "packages/field/privreg_field/wire/analyses.py",
-        "if own.keys() - OWN or OWN & common.keys():",
-        "if own.keys() & common.keys():",
+        "if members.keys() - OWN or OWN & common.keys():",
+        "if members.keys() & common.keys():",
         ("tests/field/test_analyses.py::test_plans_that_break_the_whole_budget_are_refused",),
     ),
     Mutant(
@@ -1180,7 +1180,7 @@ MUTANTS = (
     Mutant(
         "consent is not asked for",
         SESSION,
-        'if not (agreed if isinstance(agreed, bool) else agreed(f"{told}\\n\\n{QUESTION}")):',
+        'if not (agreed if isinstance(agreed, bool) else agreed(f"{asked}\\n\\n{QUESTION}")):',
         "if agreed is False:",
         (f"{VISITS}::test_without_consent_no_state_is_asked_for",),
     ),
@@ -1690,7 +1690,7 @@ MUTANTS = (
     Mutant(
         "rows beside others that were fitted without noise are public",
         "privreg/privacy/ledger.py",
-        "if not all(told) and any(0.0 < mu < math.inf for mu in costs):",
+        "if not all(public) and any(0.0 < mu < math.inf for mu in costs):",
         "if 0.0 < compose(costs) < math.inf:",
         ("tests/privacy/test_accounts.py::test_rows_beside_others_without_noise_are_not_public",),
     ),
@@ -1735,14 +1735,14 @@ MUTANTS = (
     Mutant(
         "what is not known of curvature is left out",
         "privreg/collector/estimation/combination.py",
-        "own @ left @ own + unknown, weights",
-        "own @ left @ own, weights",
+        "inverse @ left @ inverse + unknown, weights",
+        "inverse @ left @ inverse, weights",
         ("tests/collector/test_curvature.py::test_estimates_are_without_bias_and_cover",),
     ),
     Mutant(
         "what noise adds where curvature is not known is left out",
         "privreg/collector/estimation/combination.py",
-        "unknown = unknown + TAILS * _noise_by_curvature(own, draws[: len(draws) // 2] - curvature.mean, left)",
+        "unknown = unknown + TAILS * _noise_by_curvature(inverse, draws[: len(draws) // 2] - curvature.mean, left)",
         "pass",
         ("tests/collector/test_curvature.py::test_noise_is_carried_by_a_curvature_that_is_not_known",),
     ),
@@ -1934,7 +1934,7 @@ MUTANTS = (
     Mutant(
         "studies of other keys and groups don't count in a year",
         "packages/field/privreg_field/device/memory.py",
-        "squares([*_budgets(db, _YEAR, clock - YEAR), own]) > total",
+        "squares([*_budgets(db, _YEAR, clock - YEAR), budget]) > total",
         "own**2 > total",
         (f"{VISITS}::test_what_was_agreed_to_is_what_may_be_spent",),
     ),
@@ -2126,7 +2126,7 @@ MUTANTS = (
     Mutant(
         "a sum is believed that the other collector was not sent",
         "packages/field/privreg_field/study/reading/shared.py",
-        "if (one.own, other.own) != (other.other, one.other):",
+        "if (one.mine, other.mine) != (other.other, one.other):",
         "if False:",
         ("tests/field/test_shared.py::test_a_last_sum_that_the_other_was_not_sent_is_refused",),
     ),

@@ -66,7 +66,7 @@ def of_smaller_budget(m: Mapping[str, Any], weight: float) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Shape):  # an address is of one process; a user's score may be any in [-1, 1]
-        value = Shape(codes.HUBER, 0.0, 0.0, 0) if scores.scoring_of(value.family).own else value._replace(address=0)
+        value = Shape(codes.HUBER, 0.0, 0.0, 0) if scores.scoring_of(value.family).custom else value._replace(address=0)
     if isinstance(value, tuple):
         return [_plain(v) for v in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value

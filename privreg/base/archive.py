@@ -204,7 +204,7 @@ def write_archive(
         np.lib.format.write_array(part, np.asarray(array), allow_pickle=False)
         members[f"{name}.npy"] = part.getvalue()
     if kind in _SEALED:
-        members[_SEAL] = seal(members, _own_secret())
+        members[_SEAL] = seal(members, _process_secret())
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as z:
         for name, content in members.items():
@@ -218,7 +218,7 @@ def expect(*fits: bool) -> None:
         raise ValueError("saved parts don't fit each other")
 
 
-def _own_secret() -> bytes:
+def _process_secret() -> bytes:
     """Secret of this user, made if there is none yet; of two processes at once, both get the same."""
     file = secret_file()
     try:

@@ -1,5 +1,6 @@
 """People followed until an event or censoring, as rows of public intervals. Device side."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -41,8 +42,16 @@ class Followed:
     @property
     def written(self) -> str:
         """It in a formula."""
-        cause = "" if self.cause is None else f", cause={self.cause!r}"
-        return f"Surv({', '.join(self.columns)}, [{', '.join(f'{c:.12g}' for c in self.cuts)}]{cause})"
+        return self._written(f"[{', '.join(f'{c:.12g}' for c in self.cuts)}]")
+
+    @property
+    def response(self) -> str:
+        """It in a summary, without cut points."""
+        return self._written()
+
+    def _written(self, *cuts: str) -> str:
+        cause = () if self.cause is None else (f"cause={self.cause!r}",)
+        return f"Surv({', '.join([*self.columns, *cuts, *cause])})"
 
     def read(self, columns: Iterable[str]) -> tuple[str, ...]:
         """Raw columns of data in place of those of rows of intervals."""
@@ -50,13 +59,18 @@ class Followed:
 
     def declared(self, schema: Schema) -> Schema:
         """Declarations with those of rows of intervals.
-        Raises SchemaError if the event's levels are none of an event, or `cause` is none of them, or if a time has
-        levels, or the event bounds, as where they are given in another order.
+        Raises SchemaError if the event's levels are none of an event, or `cause` is none of them, if a time has levels,
+        or the event bounds, as where they are given in another order, or if cut points are beyond bounds of the time.
         """
         if any(c in schema.levels for c in {self.start, self.time}) or schema.bounds.get(self.event, (0, 1)) != (0, 1):
             raise SchemaError(
                 f"{self.written} takes times, which have no levels, and then the event, which has no bounds but "
                 "(0, 1): write Surv(time, event, [...]) or Surv(start, stop, event, [...])."
+            )
+        if (high := schema.bounds.get(self.time, (0.0, math.inf))[1]) < self.cuts[-1]:
+            raise SchemaError(
+                f"{self.written}: {self.time!r} has bounds up to {high:g}, and people are followed until the last cut "
+                "point; leave these bounds out, or end with an earlier cut point."
             )
         events, causes = schema.levels.get(self.event), (schema.levels.get(self.event) or ())[1:]
         if (events is not None and not causes) or (self.cause is not None and self.cause not in causes):

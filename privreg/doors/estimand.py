@@ -71,7 +71,7 @@ def estimand(fit: ResultData, rows: Any) -> Array:
             "without noise coefficients are the likelihood's: what it estimates on these rows are the params of the "
             "same fit of them."
         )
-    if scoring.own and function is None:
+    if scoring.custom and function is None:
         raise InferenceError(
             "the score of a family of your own is code, which is never saved; use the results that fit() returned."
         )

@@ -91,16 +91,16 @@ def _bounded(at: float, mean: Array, power: Callable[[Array], Array]) -> tuple[A
     x = at * near, FARTHER * at * near
     sizes = [np.exp((1.0 / at + 1.0) * np.log1p(v)) for v in x]
 
-    def apart(power: Callable[[Array], Array]) -> Array:
+    def difference(power: Callable[[Array], Array]) -> Array:
         second, first = sizes[1] * power(steps[1]) / FARTHER, sizes[0] * power(steps[0])
         return np.asarray(second - first + 1.0 - 1.0 / FARTHER)
 
     rise = near * ((1.0 + x[1]) * np.log1p(x[1]) / x[1] - (1.0 + x[0]) * np.log1p(x[0]) / x[0])
     peak = np.log(steps[1] * sizes[1] / (FARTHER * steps[0] * sizes[0])) / (steps[0] - steps[1])
     peak = np.maximum(peak, 0.0)
-    ends = np.abs(apart(np.ones_like)), np.abs(apart(lambda step: np.exp(peak * step)))
+    ends = np.abs(difference(np.ones_like)), np.abs(difference(lambda step: np.exp(peak * step)))
     most = np.maximum(np.maximum(*ends), 1.0 - 1.0 / FARTHER)
-    return apart(power) / most, rise / most
+    return difference(power) / most, rise / most
 
 
 @known_arguments

@@ -276,7 +276,7 @@ class Scoring:
     linear: ClassVar[bool] = False  # The predictor is the response's mean, but for a constant: levels can be taken off
     multiple: ClassVar[bool] = False  # Several linear predictors
     stacked: ClassVar[bool] = False  # A record is a row for each cut point between levels, with one report
-    own: ClassVar[bool] = False  # It is a function of the user's, which is never saved
+    custom: ClassVar[bool] = False  # It is a function of the user's, which is never saved
     extra: ClassVar[str] = ""  # Name of a parameter that rounds learn beside the coefficients; empty without one
     limits: ClassVar[tuple[float, float]] = 0.0, math.inf  # Its public range
     censored: ClassVar[bool] = False  # Responses at their bounds, or beyond, count as censored

@@ -66,8 +66,8 @@ class TobitScore(Scoring):
         return far, near
 
     def steps(self) -> tuple[float, float]:
-        apart = self.most**2 - clipped_square(self.most)
-        return 2.0 * self.most**2 / apart, 2.0 * self.most / apart
+        gap = self.most**2 - clipped_square(self.most)
+        return 2.0 * self.most**2 / gap, 2.0 * self.most / gap
 
     def _parts(self, shape: Shape, s: Any, eta: Array, y: Array) -> tuple[Array, ...]:
         """Score, slope, squared residual, its slope, and slopes by log σ and η: docs/sums.md (62)."""

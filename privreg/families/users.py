@@ -24,7 +24,7 @@ class CustomScore(Margin):
 
     code = codes.CUSTOM
     estimand = "zero of the mean weighted score"
-    own = jumps = separable = True
+    custom = jumps = separable = True
     margin = MARGIN
 
     def unit(self, shape: Shape, c: Any, eta: Array, y: Array, function: Function = None) -> Array:

@@ -346,6 +346,7 @@ def _findings(held: Held, spec: ModelSpec, found: Estimated, order: NDArray[np.i
         constant=True,
         sent="counted for nothing",
         within=spec.people.effect is not None,
+        events=plan.followed,
         shares=np.full(d, np.nan),
         tied=np.zeros(d, dtype=np.bool_),
         measures=plan.measured > 0,
@@ -438,10 +439,10 @@ def _few(found: Estimated, loads: Array, cuts: int) -> Flags:
     lines, noise, last = np.linalg.inv(loads).T[-cuts:], np.zeros(cuts), found.rounds[-1].state
     for weight, s in zip(found.weights, found.rounds, strict=True):
         noise += np.square(weight * s.sds[0] * lines @ found.rows @ np.linalg.inv(s.state.rows)).sum(axis=1)
-    slope, own = np.einsum("qk,kl,ql->q", lines, np.linalg.inv(found.bread), lines), loads[-cuts:]
-    step = own @ (found.theta - np.linalg.solve((found.rows @ np.linalg.inv(last.rows)).T, last.theta))
+    slope, ends = np.einsum("qk,kl,ql->q", lines, np.linalg.inv(found.bread), lines), loads[-cuts:]
+    step = ends @ (found.theta - np.linalg.solve((found.rows @ np.linalg.inv(last.rows)).T, last.theta))
     left = 0.5 * np.sqrt(np.maximum(1.0 - 4.0 * cuts * slope, 0.0)) * step**2
-    return np.asarray((np.sqrt(noise) > BLURRED * slope) | (left > BIAS * np.linalg.norm(own @ found.root, axis=1)))
+    return np.asarray((np.sqrt(noise) > BLURRED * slope) | (left > BIAS * np.linalg.norm(ends @ found.root, axis=1)))
 
 
 def _seldom(plan: Plan, progress: Progress, spec: ModelSpec, order: NDArray[np.intp], j: int) -> str:
@@ -515,27 +516,27 @@ def _far_followed(plan: Plan, state: State) -> dict[str, list[int]]:
     with covariates at their bounds, and have an event then or none: Equation (56).
     """
     assert plan.persons is not None
-    j, own, ones, logs = len(plan.persons.widths), [0, *plan.levels], np.arange(plan.d), np.log(plan.persons.widths)
+    j, logs, ones, intervals = len(plan.persons.widths), np.log(plan.persons.widths), np.arange(plan.d), plan.levels
     corners = [plan.lows, plan.highs]
-    for k in (k for k in range(1, plan.d) if k not in own):
+    for k in (k for k in range(1, plan.d) if k not in intervals):
         corners += [np.where(ones == k, plan.highs, plan.lows), np.where(ones == k, plan.lows, plan.highs)]
     at = sorted({0, j // 2, max(j - 2, 0), j - 1})
     parts = (0.0, 0.5, 1.0, None)  # Share of A in the first of two intervals; None: whole intervals
     asked = [
         (*ends, e, p) for ends in itertools.product(at, at) if ends[0] <= ends[1] for e in (0.0, 1.0) for p in parts
     ]
-    own_time, y = np.zeros((len(asked), j)), np.full((len(asked), j), np.nan)
+    log_times, y = np.zeros((len(asked), j)), np.full((len(asked), j), np.nan)
     for k, (start, stop, event, part) in enumerate(asked):
         share = np.full(j, 1e-9)
         share[stop], share[start] = 1.0 - (part or 0.0), part or 1e-9
-        own_time[k] = logs if part is None else np.log(np.maximum(share, 1e-9) * state.most * INSIDE)
+        log_times[k] = logs if part is None else np.log(np.maximum(share, 1e-9) * state.most * INSIDE)
         y[k, [start, stop] if part is not None else slice(start, stop + 1)] = 0.0
         y[k, stop] = event
     x = np.repeat(corners, j, axis=0).reshape(len(corners), j, plan.d)
-    x[:, :, plan.levels] = np.where(np.eye(j)[:, 1:] > 0.0, plan.highs[own[1:]], plan.lows[own[1:]])
+    x[:, :, plan.levels] = np.where(np.eye(j)[:, 1:] > 0.0, plan.highs[[*intervals]], plan.lows[[*intervals]])
     hazard = (x @ state.rows.T @ state.theta).clip(-700.0, 700.0)
     cumulative = np.array([part is not None for *_, part in asked])[:, None]
-    times = own_time - np.where(cumulative, hazard[:, None], 0.0)  # shape (corners, asked, J)
+    times = log_times - np.where(cumulative, hazard[:, None], 0.0)  # shape (corners, asked, J)
     y, x = np.tile(y, (len(corners), 1)), np.repeat(x, len(asked), axis=0)
     made = report.vectors(plan, state, y, x, times.reshape(len(y), j), np.ones((len(y), plan.bounded)))
     size = np.square(made).sum(axis=1)

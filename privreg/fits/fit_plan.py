@@ -313,26 +313,26 @@ def _refuse_other(
                 "like= is of a fit with score weights, and this one has score_weights='likelihood', that is none; give "
                 "a fit of the same score_weights."
             )
-    own = spec.design
+    fitted = spec.design
     pairs: list[tuple[str, Any, Any]] = [
-        ("columns", tuple(own.names), tuple(design.names)),
-        ("response", own.endog_name, design.endog_name),
+        ("columns", tuple(fitted.names), tuple(design.names)),
+        ("response", fitted.endog_name, design.endog_name),
         ("family", repr(spec.family), repr(family)),
         ("public covariates", spec.scalar, weighing == "leverage"),
         ("score weights", _weighing(spec), weighing),
-        ("offset", own.offset, design.offset),
-        ("exposure", own.exposure, design.exposure),
+        ("offset", fitted.offset, design.offset),
+        ("exposure", fitted.exposure, design.exposure),
     ]
     counted = _counted(people, spec.trust)
     pairs += [(what, mine, counted[what]) for what, mine in _counted(spec.people.to_json(), spec.trust).items()]
-    for name in own.columns:
+    for name in fitted.columns:
         pairs += [
-            (f"levels of {name!r}", own.schema.levels.get(name), design.schema.levels.get(name)),
-            (f"bounds of {name!r}", own.schema.bounds.get(name), design.schema.bounds.get(name)),
+            (f"levels of {name!r}", fitted.schema.levels.get(name), design.schema.levels.get(name)),
+            (f"bounds of {name!r}", fitted.schema.bounds.get(name), design.schema.bounds.get(name)),
         ]
     for what, mine, theirs in pairs:
         if mine != theirs:
             raise OptionError(f"like= is of another design: its {what} {theirs!r}, here {mine!r}; declare the same.")
-    theirs, mine = (public_units(d, scale_response=spec.family.scaled) for d in (design, own))
+    theirs, mine = (public_units(d, scale_response=spec.family.scaled) for d in (design, fitted))
     if not np.array_equal(theirs.matrix, mine.matrix) or theirs.y_scale != mine.y_scale:
         raise OptionError("like= is of another design: other moments, or a scale that is learned; declare the same.")

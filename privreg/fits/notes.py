@@ -78,9 +78,9 @@ def harmed(shares: Shares, ratios: Array, together: Array) -> list[int]:
     moved = np.zeros(len(together))
     for j in shares.noted:
         _, part, columns = shares.columns[j]
-        own = list(columns) if part == "covariate" else list(range(len(together)))
-        t = max(HARM / LARGE, float(np.abs(ratios[:, own]).max()))
-        rho = together[own].max(axis=0)
+        harmful = list(columns) if part == "covariate" else list(range(len(together)))
+        t = max(HARM / LARGE, float(np.abs(ratios[:, harmful]).max()))
+        rho = together[harmful].max(axis=0)
         reach = np.minimum(0.5 * rho / np.maximum(1.0 - rho**2, 1e-300), 1.0)
         moved = np.maximum(moved, shares.surely[j] * t * reach)
     return np.flatnonzero(np.tile(moved, len(ratios)) > HARM).tolist()
@@ -113,6 +113,7 @@ class Findings(NamedTuple):
     asked: int = 0  # Records whose reports show that share
     repeated: bool = False  # True if some may be unusable as further rows of one person
     within: bool = False  # True if a person needs rows that differ
+    events: bool = False  # True if rows are times and events
     flat: bool = False  # True if the response hardly varies
     changing: bool = False  # True if estimates change over time
     ordered: bool = False  # True if records may have come in an order, by a factor say
@@ -188,7 +189,7 @@ def notes(found: Findings, spec: ModelSpec, order: NDArray[np.intp], blocks: int
         text += ", or fewer rows of a person than tell of changes" * found.within
         if found.unanswered.share <= 0.5:  # else declarations are what to see to first
             text += "; estimates are right if whether a record can be used depends on covariates alone"
-        out += found.unanswered.noted(text, doubted=have and not found.nonresponse)
+        out += found.unanswered.noted(text, doubted=have and not found.nonresponse, events=found.events)
     if rows and found.measuring and people > SOME_MORE * rows:
         out.append(note("measured", expected=rows, people=people))
     elif rows and people > MANY_MORE * rows:
@@ -209,26 +210,26 @@ def _of_levels(
 ) -> list[Diagnostic]:
     rare, out = found.rare, list[Diagnostic]()
     together = [j for j in rare.columns if found.tied[j]]
-    own = [j for j in rare.columns if not found.tied[j]]
+    single = [j for j in rare.columns if not found.tied[j]]
     if together:
-        at = place([*together, *(rare.crossed if not own else ())])
+        at = place([*together, *(rare.crossed if not single else ())])
         out.append(note("confounded", at, columns=called(together)))
     # the first records, of which shares are learned, are not like the others, and a note says so
-    if found.gone or not (own or rare.compared) or (found.ordered and found.changing):
+    if found.gone or not (single or rare.compared) or (found.ordered and found.changing):
         return out
     few = list[str]()
-    if own:
-        shares = listed(f"{100 * found.shares[j]:.2g}%" for j in own)
-        few.append(f"the least frequent value of {called(own)} (about {shares}, by the noisy reports)")
+    if single:
+        shares = listed(f"{100 * found.shares[j]:.2g}%" for j in single)
+        few.append(f"the least frequent value of {called(single)} (about {shares}, by the noisy reports)")
     if rare.compared:
         compared = f"that the coefficients of {called(rare.compared)} depend on (about {100 * rare.share:.2g}%)"
         few.append(f"a level, such as the reference level, {compared}")
     first = "compare levels with a common one (the first in levels=, or that of Treatment()), " if rare.compared else ""
-    if found.unanswered is not None and own:  # a level that is spelt otherwise in the data sends noise
+    if found.unanswered is not None and single:  # a level that is spelt otherwise in the data sends noise
         first = f"see that the declared levels match the data, {first}"
     if found.ordered:
         first = f"shuffle rows that are sorted by it, as they are taken in the order they come, {first}"
-    at = place(sorted({*own, *rare.compared, *rare.crossed, *rare.about}))
+    at = place(sorted({*single, *rare.compared, *rare.crossed, *rare.about}))
     return [*out, note("rare", at, few=" or ".join(few), first=first)]
 
 

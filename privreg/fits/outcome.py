@@ -138,7 +138,7 @@ def results(
     """
     seeded, people, equation = seeded and spec.budget.private, spec.people, outcome.equation
     followed = people.followed
-    response = spec.design.endog_name if followed is None else f"Surv({', '.join(followed.columns)})"
+    response = spec.design.endog_name if followed is None else followed.response
     if equation is not None and people.mu is not None and people.mu_max is not None and settings.tuning != "published":
         equation = replace(equation, budgets=(people.mu, people.mu_max))  # by which reports are weighted
     numbers: dict[str, Any] = {f.name: getattr(outcome, f.name) for f in fields(Fitted)}

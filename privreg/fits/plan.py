@@ -36,7 +36,7 @@ def extremes_of(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[Extreme, ...]
     Raises UnsupportedArgumentError if a column has larger values between those that are tried.
     """
     groups, ends = _groups(spec), _extents(spec)
-    fixed = {j for j, own in enumerate(spec.design.sources) if not own}
+    fixed = {j for j, of in enumerate(spec.design.sources) if not of}
     out = [Extreme(_inside(spec, order, _rows(spec, ends, {}), fixed))]
     for names, columns in groups.items():
         out += _of_group(spec, order, ends, columns, names)
@@ -66,11 +66,11 @@ def extremes_of(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[Extreme, ...]
 
 def _groups(spec: ModelSpec) -> dict[tuple[str, ...], set[int]]:
     """Columns by the raw columns that meet in their terms."""
-    sources, groups = [set(own) for own in spec.design.sources], list[set[str]]()
-    for own in sources:
-        met = [g for g in groups if g & own]
-        groups = [*(g for g in groups if not g & own), own.union(*met)] if own else groups
-    return {tuple(sorted(g)): {j for j, own in enumerate(sources) if own & g} for g in groups}
+    sources, groups = [set(raw) for raw in spec.design.sources], list[set[str]]()
+    for raw in sources:
+        met = [g for g in groups if g & raw]
+        groups = [*(g for g in groups if not g & raw), raw.union(*met)] if raw else groups
+    return {tuple(sorted(g)): {j for j, raw in enumerate(sources) if raw & g} for g in groups}
 
 
 def _extents(spec: ModelSpec) -> Values:
@@ -87,14 +87,14 @@ def corners_of(spec: ModelSpec, order: NDArray[np.intp]) -> Array:
 
     Of groups with more than `CORNERS` of them, rows of the columns that are of one number alone, at its bounds.
     """
-    out, sources, ends = [np.zeros((0, len(order)))], [set(own) for own in spec.design.sources], _extents(spec)
+    out, sources, ends = [np.zeros((0, len(order)))], [set(raw) for raw in spec.design.sources], _extents(spec)
     for group, columns in _groups(spec).items() if spec.people.effect is None else ():
         many = math.prod(len(ends[name]) for name in group) > CORNERS
         for names in ((name,) for name in group) if many else (group,):
-            own = [j for j in columns if sources[j] <= set(names)]
-            if len(own) > 1 and set(names) - spec.design.schema.levels.keys():
+            inside = [j for j in columns if sources[j] <= set(names)]
+            if len(inside) > 1 and set(names) - spec.design.schema.levels.keys():
                 rows = spec.units.probe_inside(_rows(spec, ends, {name: ends[name] for name in names}))[:, order]
-                out.append(np.where(np.isin(order, own), rows, np.nan))
+                out.append(np.where(np.isin(order, inside), rows, np.nan))
     return np.concatenate(out)
 
 
@@ -116,8 +116,9 @@ def _of_group(
     bent = [name for name in numbers if np.abs(second([name], COARSE, name)).max() > STRAIGHT]
     each = MOST / math.prod(len(given[name]) for name in names if name not in bent)
     many, parsed = int(np.clip(each ** (1.0 / max(len(bent), 1)), COARSE, FINE)), spec.design.parsed
-    own = np.array([] if parsed is None else [s * c for c in parsed.constants for s in (1.0, -1.0)])
-    near = [np.nextafter(own, -np.inf), own, np.nextafter(own, np.inf)]  # where terms may jump: the formula's constants
+    # where terms may jump: at the formula's constants
+    jumps = np.array([] if parsed is None else [s * c for c in parsed.constants for s in (1.0, -1.0)])
+    near = [np.nextafter(jumps, -np.inf), jumps, np.nextafter(jumps, np.inf)]
     for name in bent:
         low, high = spec.design.schema.limits(name)
         given[name] = np.unique(np.clip(np.concatenate([np.linspace(low, high, many), *near]), low, high))
@@ -209,9 +210,9 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
     response = units.y_unscaled or (label and family.scoring.residual)
     unscaled = (*columns, p) if response else tuple(columns)
     noise = mechanism.sd(*efficient.report(p)) ** 2
-    own = label or not family.scaled  # True if moments are of covariates alone
+    alone = label or not family.scaled  # True if moments are of covariates alone
     added = limits_of_offset(spec) if rules.varying else None
-    size = p + int(not constant) + int(not own or added is not None)
+    size = p + int(not constant) + int(not alone or added is not None)
     numbers = size * (size + 1) // 2
     rows, widened = efficient.covariates, 1.0
     if within:  # ±(hi − lo)(1 − 1/K) is left, half of the variance between persons; of differences twice both
@@ -230,13 +231,13 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
             declared=spec.scale_declared,
             label=label,
             # of people's reports they tell how much of a report is filled
-            numbers=p > int(constant) or not own or added is not None or spec.people.gathered,
+            numbers=p > int(constant) or not alone or added is not None or spec.people.gathered,
             located=WANTED["location"] * len(unscaled) * max(noise / 4.0, 0.25),
             measured=efficient.measures,
             clamped=people_for(len(clamps), mechanism.sd(radius, len(clamps))) if clamps else 0,
         ),
         rules=rules,
-        layout=Layout(constant, not own or added is not None),
+        layout=Layout(constant, not alone or added is not None),
         mechanism=mechanism,
         d=p,
         blocks=efficient.blocks,
@@ -298,10 +299,10 @@ def columns_of(
     mix = None if units.mix is None else np.ascontiguousarray(units.mix[np.ix_(order, order)])
     # products of levels and of columns made of numbers, both of which are columns of the model, too
     crossed, ends, made = list[Crossed](), list[End](), list[Made]()
-    for j, own in enumerate(sources):
-        factors = own & set(design.schema.levels)
+    for j, raw in enumerate(sources):
+        factors = raw & set(design.schema.levels)
         level = tuple(k for k, other in enumerate(sources) if other and other <= factors)
-        numbers = tuple(k for k, other in enumerate(sources) if own != factors and other == own - factors)
+        numbers = tuple(k for k, other in enumerate(sources) if raw != factors and other == raw - factors)
         if level and numbers and not within:
             crossed.append(Crossed(j, level, numbers))
     # both bounds of each number that has a spline
@@ -319,13 +320,13 @@ def columns_of(
     of_factors = {int(j) for g in held for j in g.columns}
     wanted = set(range(len(sources)) if varying else [c.column for c in crossed]) - of_factors
     for j in sorted(() if within or spec.scalar else wanted, key=lambda j: (len(sources[j]), j)):
-        own = sources[j]
-        of = [k for k, other in enumerate(sources) if other and other < own]
-        if own and own != set().union(*(sources[k] for k in of)):
-            of += [k for k in range(j) if sources[k] == own]  # as of its powers
+        raw = sources[j]
+        of = [k for k, other in enumerate(sources) if other and other < raw]
+        if raw and raw != set().union(*(sources[k] for k in of)):
+            of += [k for k in range(j) if sources[k] == raw]  # as of its powers
         if not 0 < len(of) <= PARTS:
             continue
-        pairs = [(a, b) for a in range(len(of)) for b in range(a, len(of)) if sources[of[a]] | sources[of[b]] == own]
+        pairs = [(a, b) for a in range(len(of)) for b in range(a, len(of)) if sources[of[a]] | sources[of[b]] == raw]
         one = Made(j, np.array(of), np.array(pairs, dtype=np.int64).reshape(-1, 2), np.zeros(0))
         x = one.parts(v)
         by = np.asarray(np.linalg.lstsq(x, v[:, j], rcond=RANK)[0], dtype=np.float64)
@@ -334,12 +335,12 @@ def columns_of(
             made.append(one._replace(by=by))
     # of columns made of the same numbers and not of each other
     free = Counter(frozenset(o) for k, o in enumerate(sources) if k not in of_factors | {m.column for m in made})
-    bases = varying and not spec.scalar and not within and any(own and many > 1 for own, many in free.items())
-    used = Counter(name for own in map(set, design.sources) for name in own)
+    bases = varying and not spec.scalar and not within and any(raw and many > 1 for raw, many in free.items())
+    used = Counter(name for raw in map(set, design.sources) for name in raw)
     alone = tuple(  # numbers with declared bounds that no other column is made of
         k
-        for k, own in enumerate(sources)
-        if own and gaps[k] == 0.0 and k not in unscaled and all(used[name] == 1 for name in own)
+        for k, raw in enumerate(sources)
+        if raw and gaps[k] == 0.0 and k not in unscaled and all(used[name] == 1 for name in raw)
     )
     return Columns(tuple(gaps.tolist()), held, tuple(crossed), alone, bases, mix, tuple(made), tuple(ends))
 

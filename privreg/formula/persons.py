@@ -36,7 +36,7 @@ def without_survival(formula: Any) -> tuple[Any, Followed | None]:
     wrong = FormulaError(
         f"the formula {formula!r} can't be read: Surv() takes columns, then public cut points, between which hazards "
         "are constant; write Surv(time, event, [6, 12, 24]) ~ age, or, with late entry, Surv(start, stop, event, "
-        "[6, 12, 24]) ~ age."
+        "[6, 12, 24]) ~ age. An event that isn't 0 or 1 has levels= with censoring first: levels={'event': [1, 2]}."
     )
     if call is not None and tilde:
         refuse_deep(call, left)
@@ -46,7 +46,9 @@ def without_survival(formula: Any) -> tuple[Any, Followed | None]:
         case _:
             raise wrong
     for word in words:
-        if word.arg != "cause" or not isinstance(word.value, ast.Constant):
+        if word.arg != "cause":
+            raise FormulaError(f"Surv() has no {word.arg}=; it takes cause=, one level of the event.")
+        if not isinstance(word.value, ast.Constant):
             raise wrong
         cause = word.value.value
     if not tilde or not 2 <= len(columns) <= 3 or None in columns:

@@ -288,7 +288,7 @@ class ModelSpec:
             return 0.0, 1.0
         low, high = (float(v) for v in self.units.response_inside(np.array(self.design.endog_limits)))
         if self.people.effect is not None and self.family.scaled:
-            high = (high - low + _apart(self.design) / self.units.y_scale) * self.people.spread
+            high = (high - low + _offset_range(self.design) / self.units.y_scale) * self.people.spread
             low = -high
         return low, high
 
@@ -404,11 +404,11 @@ def units_of(design: Design, family: Family, people: Participants | None) -> Uni
     none, wide = np.zeros(len(varies)), 2.0 * people.spread
     mix = None if units.mix is None else np.where(np.outer(varies, varies), units.mix, np.eye(len(varies)))
     scale = np.where(varies, wide * units.scale, units.scale)
-    y_scale = (units.y_scale + 0.5 * _apart(design)) * wide if family.scaled else units.y_scale
+    y_scale = (units.y_scale + 0.5 * _offset_range(design)) * wide if family.scaled else units.y_scale
     return replace(units, centre=none, scale=scale, mix=mix, y_centre=0.0, y_scale=y_scale)
 
 
-def _apart(design: Design) -> float:
+def _offset_range(design: Design) -> float:
     """Distance of the bounds of the offset; 0 without one."""
     low, high = (0.0, 0.0) if design.offset is None else design.schema.limits(design.offset)
     return high - low

@@ -33,9 +33,10 @@ def inside(terms: Sequence[Term], raw: dict[str, NDArray[Any]], silent: NDArray[
                     classes = np.searchsorted(part.edges[1:-1], np.nan_to_num(codes), side="right")
                     codes = np.where(np.isnan(codes), -1, classes)
                 at, missing = np.asarray(at * len(part.levels) + codes), missing | (codes < 0)
-            if isinstance(term, Followed) and term.entry is not None:
-                start, stop = (raw[part.columns[0]] for part in (term.entry, term.times))
-                missing = missing | ~((start >= 0.0) & (start < stop))
+            if isinstance(term, Followed):
+                stop, entry = raw[term.times.columns[0]], term.entry
+                start = np.zeros(1) if entry is None else raw[entry.columns[0]]
+                missing = missing | ~((start >= 0.0) & ((start <= stop) if entry is None else (start < stop)))
             out.append(np.where(missing, len(term.levels), at))
             continue
         values = np.ones(1) if term.parts else np.clip(raw[term.column], term.low, term.high)

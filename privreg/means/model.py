@@ -100,11 +100,10 @@ class PrivateMeans:
             last = real(one.cuts[-1] if one.cuts else None)
             *start, time, event = one.columns
             if last is not None and last > 0.0 and time not in public.levels:
-                entry = dict.fromkeys(start, (-2.0 * last, 2.0 * last))  # below 0 it is unusable
-                own = {time: (0.0, 2.0 * last), **entry, **public.bounds}
-                if own[time][1] == last:  # who is followed for longer is beyond, and not clamped to the cut point
-                    own[time] = own[time][0], 2.0 * last
-                public = replace(public, bounds=own)
+                bounds_of = {**dict.fromkeys([*start, time], (0.0, 2.0 * last)), **public.bounds}
+                if bounds_of[time][1] == last:  # who is followed for longer is beyond, and not clamped to the cut point
+                    bounds_of[time] = bounds_of[time][0], 2.0 * last
+                public = replace(public, bounds=bounds_of)
             given: dict[str, Any] = dict(public.bounds)
             if given.get(event, EVENTS) == EVENTS:  # such bounds say no more than that it is 0 or 1
                 given.pop(event, None)

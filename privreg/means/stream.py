@@ -76,7 +76,7 @@ class MeansStream:
         widest = max(p.width + 3 * len(p.columns) for p in spec.plans)
         batch = as_frame(batch, (*spec.columns, *people.columns), spec.schema)
         for piece in pieces([batch], min(chunk_of(widest), CHUNK - 1)):  # CHUNK itself would take a batch whole
-            raw = prepare(piece, spec.columns, spec.schema, frozenset(spec.columns), gaps=gaps)
+            raw = prepare(piece, spec.columns, spec.schema, (), gaps=gaps)
             if spec.by is not None and (raw[spec.by] < 0).any():
                 why = "a subgroup is public and known for everybody"
                 raise DataError(f"column {spec.by!r} has a value that is missing or not declared; {why}.")
@@ -237,8 +237,8 @@ def _words(spec: Spec) -> str:
     for plan in spec.plans:
         if isinstance(plan, Sums):
             by = "the sum" if plan.collectors == 1 else "each collector's sum of shares"
-            apart = f"two reports are at most at distance 1; rounded to {1 / UNIT:.2g}"
-            said.append(f"noise sd 1 / mu on {by}, where {apart}")
+            distance = f"two reports are at most at distance 1; rounded to {1 / UNIT:.2g}"
+            said.append(f"noise sd 1 / mu on {by}, where {distance}")
         elif plan.vector is not None:
             said.append(plan.vector.words(plan.radius, plan.size))
         else:

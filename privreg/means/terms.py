@@ -371,5 +371,5 @@ def _declared(asked: Asked, schema: Schema) -> Term:
         )
     groups = [_leaf(c, schema, factor=True) for c in asked.group]
     entry = [between(one, [0.0, 0.0, *rising, whole.high], upper=True) for one in start]  # time 0 is a class
-    times = between(whole, [whole.low, *rising, whole.high], upper=True)
+    times = between(whole, [max(whole.low, 0.0), *rising, whole.high], upper=True)
     return crossed(str(asked), (*groups, *entry, times, _leaf(asked.columns[-1], schema, factor=True)))

@@ -124,15 +124,15 @@ def stub_names(module: str) -> tuple[list[str], Callable[[], list[str]], Callabl
     """``__all__``, ``__dir__`` and ``__getattr__`` of a module, whose stub imports the names: loaded on first use."""
     parent, _, stem = module.rpartition(".")
     stub = files(parent).joinpath(f"{stem}.pyi").read_text("utf-8")
-    homes = {name: (home, own) for home, own, name in re.findall(r"^from (\S+) import (\w+) as (\w+)", stub, re.M)}
+    homes = {found[3]: found.group(1, 2) for found in re.finditer(r"^from (\S+) import (\w+) as (\w+)", stub, re.M)}
     listed, refused = public_names(module, homes)
 
     def found(name: str) -> Any:
         if name not in homes:
             refused(name)
-        home, own = homes[name]
+        home, original = homes[name]
         held = import_module(home)
-        return getattr(held, own) if hasattr(held, own) else import_module(f"{home}.{own}")
+        return getattr(held, original) if hasattr(held, original) else import_module(f"{home}.{original}")
 
     return sorted(homes), listed, found
 

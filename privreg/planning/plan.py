@@ -161,17 +161,17 @@ class StudyPlan(View):
         at = cache(lambda mu: self._at(replace(self.spec, budget=Budget.declare(mu))))
 
         @cache
-        def apart(mu: float) -> float:
+        def hardest(mu: float) -> float:
             each = at(mu)
             return max(each._hardness(each._precision.std_errors(self.n)).values())
 
         def near(mu: float) -> float:
             """Interpolate between powers of √2, but beside those where nothing is known."""
             low, share = divmod(round(2.0 * math.log2(mu), 9), 1.0)
-            here, there = (apart(2.0 ** (0.5 * k)) for k in (low, low + (share > 0.0)))
-            return here ** (1.0 - share) * there**share if max(here, there) < math.inf else apart(mu)
+            here, there = (hardest(2.0 ** (0.5 * k)) for k in (low, low + (share > 0.0)))
+            return here ** (1.0 - share) * there**share if max(here, there) < math.inf else hardest(mu)
 
-        found = search.reach(apart, 1.0, *BUDGETS, 1.0, CLOSE_MU, near)
+        found = search.reach(hardest, 1.0, *BUDGETS, 1.0, CLOSE_MU, near)
         if found == math.inf:
             raise InferenceError(
                 f"{self.n:,} records are too few for that even at mu = {BUDGETS[1]:g}; ask more people, or for less."
@@ -452,13 +452,13 @@ class StudyPlan(View):
         c = 1.5; and the plan's own. `coef` and the table are as of :meth:`compare_trust`. Of another response it is an
         OptionError.
         """
-        own = self.spec.family
-        if not (own.scaled or own.response == "count"):
-            raise OptionError(f"families are compared of numbers and counts, and this is a plan for {own!r}.")
+        asked = self.spec.family
+        if not (asked.scaled or asked.response == "count"):
+            raise OptionError(f"families are compared of numbers and counts, and this is a plan for {asked!r}.")
         families: list[Family] = [Huber(), Huber(1.345), Expectile(0.5), Squared()]
-        if own.response == "count":
-            families = [Poisson(own.y_max), Poisson(own.y_max, c=1.5)]
-        families += [own] if own not in families else []
+        if asked.response == "count":
+            families = [Poisson(asked.y_max), Poisson(asked.y_max, c=1.5)]
+        families += [asked] if asked not in families else []
         found = self._compared({repr(family): {"family": family} for family in families}, self._coef(coef))
         return replace(found, notes=(*(f"{family!r}: {family.estimand}" for family in families), *found.notes))
 
@@ -498,7 +498,7 @@ class StudyPlan(View):
 
         Indexed by coefficient: planned and simulated mean width, their ratio with its standard error, and how often
         intervals held the truth, with exact 99.9% limits of that share if they hold at their level. Where effects were
-        asked for, how often they were told from zero. An OptionError if the response is an expression, or there are
+        asked for, how often they were detected. An OptionError if the response is an expression, or there are
         more than 10⁸ rows to fit.
         """
         reps, seed = whole("reps", reps, 2), check("local.fit", "seed", seed)
@@ -522,7 +522,7 @@ class StudyPlan(View):
         few, many = binom.interval(SURE, reps, 1.0 - self.alpha)
         out["at_least"], out["at_most"] = few / reps, many / reps
         if self.goal.effects:
-            out["power"], out["told"] = table["power"], ((low > 0.0) | (high < 0.0)).mean(axis=0)
+            out["power"], out["detected"] = table["power"], ((low > 0.0) | (high < 0.0)).mean(axis=0)
         return out
 
 

@@ -147,7 +147,7 @@ def plan(
 def _silos(given: Any, trust: str, n: Any) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """Names of silos, and the records that each holds if they are given; see `plan`."""
     if given is None and trust == "silos":
-        raise OptionError("trust='silos' needs the records that each silo holds: [2000, 500, 800], say.")
+        raise OptionError("trust='silos' needs silos=, the records that each silo holds: silos=[2000, 500, 800], say.")
     if given is not None and trust != "silos":
         raise OptionError("silos= are the records of silos, and go with trust='silos'.")
     if given is None:
@@ -177,21 +177,21 @@ def plan_of_fit(fit: FitPlan, n: int, pilot: Any = None) -> StudyPlan:
 def _assumed(spec: ModelSpec, scale: Any, params: Any, shares: Any, covariates: Any, pilot: Any) -> Assumed:
     """People as the options of a plan say, or its `pilot`, whose coefficients and scale give way to these."""
     design, family, names = spec.design, spec.family, spec.coefficients
-    own = [c for c in design.columns if c not in {*design.endog_sources, *scenario.MADE}]
+    columns = [c for c in design.columns if c not in {*design.endog_sources, *scenario.MADE}]
     if pilot is not None and covariates is not None:
         raise OptionError("pilot= and covariates= both say how covariates are spread; give one of them.")
-    told = {} if pilot is None else (_numbers if isinstance(pilot, Mapping) else _rows)(pilot, spec, own)
-    answered = told.get("answered", False) and scale is None and params is None
+    facts = {} if pilot is None else (_numbers if isinstance(pilot, Mapping) else _rows)(pilot, spec, columns)
+    answered = facts.get("answered", False) and scale is None and params is None
     covariates, scale, params = (
-        told.get(k) if v is None else v for k, v in (("covariates", covariates), ("scale", scale), ("params", params))
+        facts.get(k) if v is None else v for k, v in (("covariates", covariates), ("scale", scale), ("params", params))
     )
     if covariates is not None and shares is not None:
         raise OptionError("shares= says how frequent levels are, and covariates= has that already; give one of them.")
     rows, usual = None, False
     if covariates is not None:
-        rows = check_covariates(covariates, own, PLANNED)
+        rows = check_covariates(covariates, columns, PLANNED)
         rows = covariates if answered else rows
-        prepare(rows, own, design.schema, clamp=set(own), new=True)  # a value that is missing is an error
+        prepare(rows, columns, design.schema, clamp=set(columns), new=True)  # a value that is missing is an error
     if family.scaled:
         bare, usual = design.endog_bare, scale is None and isinstance(family.scale, str)
         low, high = design.endog_limits if bare is None else design.schema.reference(bare)
@@ -210,14 +210,14 @@ def _assumed(spec: ModelSpec, scale: Any, params: Any, shares: Any, covariates: 
     numbers = [real(v) for v in np.ravel(np.asarray(params, dtype=object))]
     if len(numbers) != len(names) or any(v is None or not math.isfinite(v) for v in numbers):
         raise OptionError(f"params must be {len(names)} finite numbers, one for each of {', '.join(names)}.")
-    sd, moments = scenario.read_scale(1.0 if scale is None else scale, covariates), told.get("moments", Schema())
+    sd, moments = scenario.read_scale(1.0 if scale is None else scale, covariates), facts.get("moments", Schema())
     theta, known = np.array(numbers, dtype=np.float64), scenario.read_shares(shares, design.schema)
     out = Assumed(known, sd, theta, rows, usual, moments=moments, answered=answered)
     if family.scoring.counts:
         spread, usually = ("alpha", scenario.USUAL_ALPHA) if family.scoring.extra else ("dispersion", 1.0)
-        out = replace(out, **{spread: told.get("dispersion", usually)})
+        out = replace(out, **{spread: facts.get("dispersion", usually)})
     if spec.people.followed is not None:
-        out, share = replace(out, censored=told.get("censored", 0.0)), told.get("events")
+        out, share = replace(out, censored=facts.get("censored", 0.0)), facts.get("events")
         if placed or answered:
             return out if share is None else out.with_events(spec, share, censor=True)
         return out.with_events(spec, HALF if share is None else share, censor=False)
@@ -228,10 +228,10 @@ def _assumed(spec: ModelSpec, scale: Any, params: Any, shares: Any, covariates: 
     return replace(out, params=theta + (0.5 * (low + high) - float((x @ theta).mean())) * spec.units.constant)
 
 
-def _numbers(given: Mapping[str, Any], spec: ModelSpec, own: Sequence[str]) -> dict[str, Any]:
+def _numbers(given: Mapping[str, Any], spec: ModelSpec, columns: Sequence[str]) -> dict[str, Any]:
     """Moments of numbers, scale, dispersion and share of events that a pilot of numbers has; see :func:`plan`."""
     schema, counts = spec.design.schema, spec.family.scoring.counts
-    free = {c: schema.limits(c) for c in own if c not in schema.levels and c not in schema.moments}
+    free = {c: schema.limits(c) for c in columns if c not in schema.levels and c not in schema.moments}
     sds, means, pairs = (given.get(k) or {} for k in ("sd", "mean", "correlations"))
     known = isinstance(sds, Mapping) and isinstance(means, Mapping) and set(means) <= set(sds) <= set(free)
     if not known or set(given) - {"sd", "mean", "correlations", "residual_sd", "dispersion", "events"}:
@@ -249,7 +249,7 @@ def _numbers(given: Mapping[str, Any], spec: ModelSpec, own: Sequence[str]) -> d
             raise OptionError(f"pilot= has {name}, which {what}.")
         out |= {name: real(given[name])} if name in given else {}
     pairs = dict(files.pairs(pairs)) if isinstance(pairs, list) else pairs
-    two = {c for c in own if len(schema.levels.get(c, ())) == 2 and any(c in pair for pair in pairs)}
+    two = {c for c in columns if len(schema.levels.get(c, ())) == 2 and any(c in pair for pair in pairs)}
     found = {c: (means.get(c, 0.5 * sum(free[c])), sd) for c, sd in sds.items()} | dict.fromkeys(two, (0.5, 0.5))
     out["moments"] = moments = Schema.declare(moments=found | pairs)
     for c, (mean, sd) in moments.moments.items():
@@ -258,12 +258,12 @@ def _numbers(given: Mapping[str, Any], spec: ModelSpec, own: Sequence[str]) -> d
     return out
 
 
-def _rows(given: Any, spec: ModelSpec, own: Sequence[str]) -> dict[str, Any]:
+def _rows(given: Any, spec: ModelSpec, columns: Sequence[str]) -> dict[str, Any]:
     """Covariates of a pilot's rows, and what else they tell: coefficients, scale, dispersion, times of censoring."""
     design, family, followed = spec.design, spec.family, spec.people.followed
-    rows = check_covariates(given, own, PLANNED, "pilot")
+    rows = check_covariates(given, columns, PLANNED, "pilot")
     if followed is not None and all(c in given for c in followed.columns):
-        fitted, given = plain_hazards(spec, given), check_covariates(given, [*own, *followed.columns], PLANNED)
+        fitted, given = plain_hazards(spec, given), check_covariates(given, [*columns, *followed.columns], PLANNED)
         censored = scenario.censoring(followed, given, design.schema)
         return {"covariates": given, "params": np.asarray(fitted.params), "answered": True, "censored": censored}
     out: dict[str, Any] = {"covariates": rows}

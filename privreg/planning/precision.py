@@ -151,21 +151,21 @@ def precision_of(spec: ModelSpec, assumed: Assumed, asked: FitOptions = ASKED) -
         held = cut(Gatherer(spec.people, binary=family.binary).made(encoded), 0, m // 2)
         usable = np.isfinite(held.y) & np.isfinite(held.x).all(axis=2)
         held = held._replace(weight=None, hashes=None, parts=parts_of(spec.persons, usable, None))
-        own = held.x[usable]
-        people = People(own, own @ theta.T, np.ones(len(own)), held.y[usable], held)
+        rows = held.x[usable]
+        people = People(rows, rows @ theta.T, np.ones(len(rows)), held.y[usable], held)
     else:
         _, x, scale = assumed.exog(spec, m, rng)
-        own = np.ascontiguousarray(units.probe_inside(x)[:, order])
-        eta = own @ theta.T
+        rows = np.ascontiguousarray(units.probe_inside(x)[:, order])
+        eta = rows @ theta.T
         sd = scale / units.y_scale if family.scaled else np.ones(m)
         normal = np.random.Generator(np.random.PCG64(m)).permutation(ndtri((np.arange(m) + 0.5) / m))
-        people = People(own, eta, sd, eta[:, 0] + sd * normal)
-    if assumed.covariates is not None and (given := len(assumed.covariates)) < own.shape[1]:
+        people = People(rows, eta, sd, eta[:, 0] + sd * normal)
+    if assumed.covariates is not None and (given := len(assumed.covariates)) < rows.shape[1]:
         raise InferenceError(
-            f"covariates= has {given} row{'s' * (given > 1)}, too few to determine {own.shape[1]} coefficients; give "
+            f"covariates= has {given} row{'s' * (given > 1)}, too few to determine {rows.shape[1]} coefficients; give "
             "more public rows."
         )
-    if np.linalg.matrix_rank(own) < own.shape[1] or not np.linalg.eigvalsh(bread(plan, people)).min() > FLAT:
+    if np.linalg.matrix_rank(rows) < rows.shape[1] or not np.linalg.eigvalsh(bread(plan, people)).min() > FLAT:
         raise InferenceError(
             "people as assumed don't determine the coefficients: a column hardly varies, or params= leave nothing to "
             "chance; give other shares=, covariates= or params=."
@@ -242,8 +242,8 @@ class FittedPrecision:
                 res, _ = fit_of(self.spec, self.assumed, n, rng, int(rng.integers(2**63)))
                 try:
                     table = res.tidy(conf_level=0.95)
-                    own = (table["conf_high"] - table["conf_low"]).to_numpy(dtype=np.float64) / USUAL
-                    tried.append((np.where(np.isfinite(own), own, np.inf), table["reliable"].to_numpy(dtype=bool)))
+                    half = (table["conf_high"] - table["conf_low"]).to_numpy(dtype=np.float64) / USUAL
+                    tried.append((np.where(np.isfinite(half), half, np.inf), table["reliable"].to_numpy(dtype=bool)))
                 except InferenceError:  # too few for intervals
                     tried.append((np.full(p, np.inf), np.zeros(p, dtype=bool)))
                 bar.update(n)
@@ -311,8 +311,8 @@ class FittedPrecision:
         def held(place: float) -> bool:
             """True if enough of the first fits let columns be relied on; of more, where the first don't agree."""
             share = np.mean([good for _, good in self._fits(place, FITS)], axis=0)
-            apart = share > 1.0 - 2.0 / FITS if followed else (share > 0.0) & (share < 1.0)
-            if self._people(place) <= MARKED[2] and apart.any():
+            mixed = share > 1.0 - 2.0 / FITS if followed else (share > 0.0) & (share < 1.0)
+            if self._people(place) <= MARKED[2] and mixed.any():
                 share = np.mean([good for _, good in self._fits(place, MARKED[0])], axis=0)
             return bool(all(v > least for j, v in enumerate(share) if not columns or j % p in columns))
 

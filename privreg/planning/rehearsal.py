@@ -162,8 +162,8 @@ def _scores(plan: Plan, state: State, people: People) -> tuple[Array, Array]:
     z = people.x @ state.rows.T if len(state.rows) == plan.d else people.x * state.rows[0] + state.rows[1]
     if len(state.rows) != plan.d:
         z[:, 0] = people.x[:, 0] * state.rows[0, 0]
-    own = reference.reference_of(rules, z, blocks=blocks, unit=not plan.label, longest=state.longest)
-    wz, unit = z * (own.weight / len(z))[:, None], own.points * own.weight[:, None]
+    model = reference.reference_of(rules, z, blocks=blocks, unit=not plan.label, longest=state.longest)
+    wz, unit = z * (model.weight / len(z))[:, None], model.points * model.weight[:, None]
     # the predictor at which the law of the response has its coefficients, and the sd about it
     there, scale = people.eta[:, 0], people.scale
     if not scoring.predicted:
@@ -194,12 +194,12 @@ def _scores(plan: Plan, state: State, people: People) -> tuple[Array, Array]:
     noise = sd**2 * np.eye(plan.size)
     limits = (plan.y_low - state.y_centre) / state.y_scale, (plan.y_high - state.y_centre) / state.y_scale
     if plan.label:
-        at, mean_score = (own, state.theta, c, sd, limits), None if plan.mechanism.additive else score
+        at, mean_score = (model, state.theta, c, sd, limits), None if plan.mechanism.additive else score
         noise = reference.public_noise(*at, plan.function, state.kappa, mean=mean_score)
     if plan.mechanism.additive and blocks > 1:
         noise = noise + np.kron(np.eye(blocks), 1.0 / (2.0 * blocks * len(unit)) * unit.T @ unit)
     elif plan.mechanism.additive:
-        square = scoring.square(rules, own.points @ state.theta, there, c, scale)
+        square = scoring.square(rules, model.points @ state.theta, there, c, scale)
         noise = noise + (unit * square[:, None]).T @ unit / len(unit)
     root: Array = np.asarray(np.linalg.cholesky(noise), dtype=np.float64)
     if state.kappa > 0.0:

@@ -102,9 +102,9 @@ class Assumed:
     def rows(self, spec: ModelSpec, n: int, rng: np.random.Generator) -> tuple[dict[str, Any], Array]:
         """Raw columns of `n` people, with a response in the middle of its range, and sds of residuals, shape (n,)."""
         design, schema = spec.design, spec.design.schema
-        own = design.endog_sources
+        responses = design.endog_sources
         seen = spec.people.followed.columns if spec.people.followed and self.answered else ()
-        names, out = [c for c in (*design.columns, *seen) if c not in own], dict[str, Any]()
+        names, out = [c for c in (*design.columns, *seen) if c not in responses], dict[str, Any]()
         scale = np.full(n, self.scale) if np.ndim(self.scale) == 0 else np.empty(n)
         if self.covariates is not None:
             at = rng.integers(0, len(self.covariates), n)
@@ -135,7 +135,7 @@ class Assumed:
                     out[c] = values[np.minimum(at, len(values) - 1)]
                 else:
                     out[c] = self._number(c, schema, latent[c])
-        for c in own:
+        for c in responses:
             if self.answered and self.covariates is not None and not seen:
                 out[c] = self.covariates[c].to_numpy()[at]
             elif c in schema.levels:
@@ -175,8 +175,8 @@ class Assumed:
 
     def unknown(self, spec: ModelSpec) -> "Assumed | None":
         """Assumptions with numbers skewed and related wherever nothing is known of them; None if all is known."""
-        schema, own = spec.design.schema, [c for c in spec.design.covariates if c not in MADE]
-        skewed = frozenset(c for c in own if c not in schema.levels and c not in schema.moments)
+        schema, names = spec.design.schema, [c for c in spec.design.covariates if c not in MADE]
+        skewed = frozenset(c for c in names if c not in schema.levels and c not in schema.moments)
         known = schema.correlations or self.moments.correlations
         if self.covariates is not None or not skewed:
             return None
@@ -213,11 +213,11 @@ class Assumed:
         eta = x @ self.params.reshape(-1, x.shape[1]).T
         eta = eta if design.cuts is None else eta + design.cuts @ self.params
         if family.response == "number":
-            own = rng.standard_normal(len(x))
+            errors = rng.standard_normal(len(x))
             if self.icc:
                 level = np.repeat(rng.standard_normal(len(x) // spec.people.rows), spec.people.rows)
-                own = math.sqrt(self.icc) * level + math.sqrt(1.0 - self.icc) * own
-            return eta[:, 0] + scale * own
+                errors = math.sqrt(self.icc) * level + math.sqrt(1.0 - self.icc) * errors
+            return eta[:, 0] + scale * errors
         levels = _levels(design.schema.levels.get(name, (0, 1)))
         return family.scoring.draw(family, eta, levels, rng, self.varied(eta) if family.scoring.counts else 1.0)
 
@@ -281,8 +281,8 @@ class Assumed:
         rows, x, scale = self.exog(spec, OUTSIDE, np.random.Generator(np.random.PCG64(OUTSIDE)))
         low, high = (0.0, family.y_max) if family.scoring.counts else design.endog_limits
         if self.answered:
-            own = rows[response_of(spec)]
-            return float(((own < low) | (own > high)).mean())
+            y = rows[response_of(spec)]
+            return float(((y < low) | (y > high)).mean())
         eta = x @ self.params
         if family.scoring.counts:
             return family.scoring.exceeding(family, eta, self.varied(eta))
@@ -316,7 +316,7 @@ class Assumed:
             rows = f"{spec.people.rows:,} rows each, covariates drawn anew for each row"
             alike = f", residuals correlated by {self.icc:g}" if self.icc else ", residuals independent"
             out.append(("people", rows + alike * (spec.family.response == "number")))
-        own = [c for c in spec.design.columns if c not in {*spec.design.endog_sources, *MADE}]
+        names = [c for c in spec.design.columns if c not in {*spec.design.endog_sources, *MADE}]
         if (followed := spec.people.followed) is not None:
             how = f"everybody followed until {followed.cuts[-1]:g}, as pilot= says nothing of censoring"
             if self.answered or np.ndim(self.censored):
@@ -328,7 +328,7 @@ class Assumed:
             out.append((followed.time, f"{how}, {100.0 * self.events(spec):.3g}% with an event"))
         if self.covariates is not None:
             out.append(("covariates", f"drawn from {len(self.covariates):,} public rows"))
-        for c in own if self.covariates is None else ():
+        for c in names if self.covariates is None else ():
             shares = ", ".join(f"{100.0 * v:.3g}%" for v in self.shares.get(c, ()))
             if c == SILO and spec.silos:
                 what = "by the records of silos"

@@ -29,32 +29,32 @@ CLOSE: Final = 1e-4  # Relative error of a search, at most
 
 
 def reach(
-    apart: Callable[[float], float], start: float, low: float, high: float, power: float, close: float, near: Any = None
+    ratio: Callable[[float], float], start: float, low: float, high: float, power: float, close: float, near: Any = None
 ) -> float:
-    """Least number in [low, high], to three digits, at which `apart` is at most 1; inf if it is at none.
+    """Least number in [low, high], to three digits, at which `ratio` is at most 1; inf if it is at none.
 
-    `apart` falls about as its argument to the power −`power`; by steps of that size the number is enclosed, and found
-    up to a part `close`: by `near`, if given, which is `apart` but for some percent.
+    `ratio` falls about as its argument to the power −`power`; by steps of that size the number is enclosed, and found
+    up to a part `close`: by `near`, if given, which is `ratio` but for some percent.
     """
 
     @cache
-    def log_apart(at: float) -> float:
-        found = (near or apart)(math.exp(at))
+    def log_ratio(at: float) -> float:
+        found = (near or ratio)(math.exp(at))
         return math.log(max(found, 1e-9)) if found < 1e9 else math.log(1e9)  # where nothing is known, too
 
     ends, at = (math.log(low), math.log(high)), math.log(start)
-    far, first = 2.0 * close, log_apart(at)
+    far, first = 2.0 * close, log_ratio(at)
     while True:
         far *= 2.0
-        step = max(1.1 * abs(log_apart(at)) / power, far)  # a little farther, as errors may fall more slowly
+        step = max(1.1 * abs(log_ratio(at)) / power, far)  # a little farther, as errors may fall more slowly
         to = min(max(at + math.copysign(step, first), ends[0]), ends[1])
         if to == at:
             return rounded_up(math.exp(at)) if first <= 0.0 else math.inf
-        if (log_apart(to) <= 0.0) != (first <= 0.0):
+        if (log_ratio(to) <= 0.0) != (first <= 0.0):
             break
         at = to
-    out = rounded_up(math.exp(float(brentq(log_apart, at, to, xtol=close))))
-    while out < high and (left := apart(out)) > 1.0:
+    out = rounded_up(math.exp(float(brentq(log_ratio, at, to, xtol=close))))
+    while out < high and (left := ratio(out)) > 1.0:
         out = rounded_up(out * max(1.0 + close, left ** (1.0 / power)))
     return out
 
@@ -72,11 +72,11 @@ def least(enough: Callable[[int], bool]) -> int:
     return int(rounded_up(math.exp(high)))
 
 
-def people_for(apart: Callable[[float], float], start: float = START) -> int:
-    """Least number of people for which `apart`, errors over those that are allowed, is at most 1; to three digits.
+def people_for(ratio: Callable[[float], float], start: float = START) -> int:
+    """Least number of people for which `ratio`, errors over those that are allowed, is at most 1; to three digits.
     Raises InferenceError if none is enough.
     """
-    found = reach(apart, start, FEWEST, MOST_PEOPLE, 0.5, CLOSE)
+    found = reach(ratio, start, FEWEST, MOST_PEOPLE, 0.5, CLOSE)
     if found > MOST_PEOPLE:
         raise InferenceError(f"even {MOST_PEOPLE:.0e} records would not do; raise the budget, or ask for less.")
     return int(found)

@@ -154,10 +154,10 @@ class Ledger:
                 met = [one for one in people if self._met([one])]  # of a copy nothing is known
                 columns = [one for one in met if one.key[0] == "memory"] or met
                 bare = [[b for known in self._spent.get(one.key, {}).values() for b in known.bare] for one in columns]
-                told = (
+                public = (
                     any(b[0] <= a.part[0] < a.part[1] <= b[1] for b in of) for a, of in zip(columns, bare, strict=True)
                 )
-                if not all(told) and any(0.0 < mu < math.inf for mu in costs):
+                if not all(public) and any(0.0 < mu < math.inf for mu in costs):
                     return True
         return False
 

@@ -89,7 +89,7 @@ def distance2(
         return Fraction(2)
     # from the first to the last, so that all who add them up get the same bits
     square = math.inf if at is None else reduce(lambda sum_, v: sum_ + v * v, at[0], 0.0) * (at[1] * at[1])
-    odds = next((apart for most, apart in ODDS if square <= most), 40_000)
+    odds = next((odd for most, odd in ODDS if square <= most), 40_000)
     kinds = [k for k in APART if scaled == (k != "plain") and family != codes.LOGISTIC]
     kinds += ["logistic"] * (family == codes.LOGISTIC and not scaled)  # (47) has no scale number
     kind = next((k for k in kinds if SHARES[k] == shares and rows < 2 and family != codes.MULTINOMIAL), "")

@@ -167,7 +167,7 @@ class PrivateResults(Results):
         line: dict[str, Any] = {
             "nobs": fit.nobs,
             "coefficients": len(fit.names),
-            "response": str(fit.design.endog_name),
+            "response": dict(fit.title)["Dep. Variable"],
             "family": fit.family.name,
             "inference": METHODS[self.methods[0]].title if self.methods else "none",
             "guarantee": stated.short,
@@ -288,8 +288,8 @@ class PrivateResults(Results):
         """Hazards by interval, and survival curves, of a fit of ``Surv(time, event, [cuts])``.
 
         `new` has *public* values of covariates, as in :meth:`predict`; without it they are baseline hazards, of people
-        whose numbers are 0 and whose factors have their first level. HazardPrediction has ``frame(alpha)``, ``plot()``
-        and ``notes``, which take limits back.
+        whose numbers are 0 and whose factors have their first level. Of one ``cause=`` survival is that of people who
+        have no other. HazardPrediction has ``frame(alpha)``, ``plot()`` and ``notes``, which take limits back.
         """
         if not (j := len(self._fit.cuts)):
             raise InferenceError("this fit has no hazards; fit 'Surv(time, event, [6, 12, 24]) ~ …'.")
@@ -344,7 +344,7 @@ class PrivateResults(Results):
     def _measured_by(self) -> str:
         fit: Any = self.__dict__.get("_fit")
         if fit is None or fit.statement.trust != "devices":
-            return super()._measured_by()
+            return "" if fit is not None and fit.cuts else super()._measured_by()
         return "" if fit.statement.operators else "measures: 0.05 in the study's file"
 
     @property

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from privreg.audit.neighbours import Verification
 from privreg.base import archive
@@ -75,6 +75,7 @@ ALIKE: Final = 1.3
 95% intervals: they cover 87%, or less."""
 
 LARGE_DELTA: Final = 1e-3  # δ above which a note says what it means
+HARDLY: Final = 2.0 * float(ndtri(0.9999))  # μ from which a guess between two records is so often right
 LITTLE: Final = 1.05  # Share below which it isn't worth a note
 
 
@@ -96,6 +97,11 @@ MANY, MOST, ROUNDED = 0.2, 0.9, 1e-6
 """Share that can't be used from which on declarations may be at fault; from which on results are not relied on; that
 rounded sums take away without noise."""
 
+HALF: Final = 0.5  # Such a share of times and events, as who can't be used may be whoever has the event
+CODED: Final = (
+    "an event is 0 or 1, or one of its levels=, the first of which is censoring (levels={'event': [1, 2]} where 2 is "
+    "the event), and times are numbers that are not negative"
+)
 MATCH: Final = (
     "see that the declared levels match the data, blanks too, that texts have levels= and dates have dates as bounds, "
     "that dates are written as 2020-12-31 and decimals with a point, without marks of thousands (of a CSV file else: "
@@ -115,10 +121,13 @@ class Unusable(NamedTuple):
         inside = min(max(usable, 1.0 / (people + 1.0)), 1.0 - 1.0 / (people + 1.0))
         return cls(1.0 - usable, math.sqrt(noise**2 + inside * (1.0 - inside) / max(people, 1.0)))
 
-    def noted(self, text: str, *, doubted: bool = True) -> tuple[Diagnostic, ...]:
-        """The one rule of notes on it: none unless it is sure, advice if it is large, a doubt if hardly any is left."""
-        text = f"{text}; {MATCH}" if self.share > MANY else text
-        if self.gone and doubted:
+    def noted(self, text: str, *, doubted: bool = True, events: bool = False) -> tuple[Diagnostic, ...]:
+        """The one rule of notes on it: none unless it is sure, advice if it is large, a doubt if hardly any is left.
+
+        Of times and `events` their coding is said, and there is a doubt if less than half is left.
+        """
+        text = f"{text}; {CODED if events else MATCH}" if events or self.share > MANY else text
+        if (self.gone or (events and self.sure and self.share > HALF)) and doubted:
             return (doubt("nonresponse", text, of="the results"),)
         return (Diagnostic("unusable", text),) if self.sure else ()
 
@@ -159,6 +168,8 @@ def closing_notes(asked: Budget, kept: Budget, *, whole: bool = False) -> list[D
     out = [note("pure", asked=asked, kept=kept)] if kept.pure and not asked.pure else []
     if asked.form == "epsilon, delta" and asked.asked[1] > LARGE_DELTA:
         out.append(note("delta", delta=asked.asked[1]))
+    if kept.private and kept.mu >= HARDLY:
+        out.append(note("hardly", mu=kept.mu))
     return [*out, note("rounding.reports")] if kept.private and not whole else out
 
 

@@ -384,9 +384,9 @@ class Schema:
     def source_words(self, columns: Iterable[str]) -> tuple[tuple[str, str], ...]:
         """Entry of a statement that says which of the columns' declarations came with the data; none if none did."""
         about = [c for c in columns if self.declares(c)]
-        own = [c for c in about if c in self.carried]
-        which = "" if own == about else f"of {', '.join(own)}: "
-        return (("declarations", f"{which}carried by the data, attrs['privreg']"),) if own else ()
+        carried = [c for c in about if c in self.carried]
+        which = "" if carried == about else f"of {', '.join(carried)}: "
+        return (("declarations", f"{which}carried by the data, attrs['privreg']"),) if carried else ()
 
     def to_json(self) -> dict[str, Any]:
         """Represent the schema by JSON values."""

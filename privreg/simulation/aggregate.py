@@ -127,7 +127,7 @@ class AggregateRun(Run):
         each = [noised_all(*given, s, n, key, number) for s, n, key in zip(sums, counts, keys, strict=True)]
         self.key = None if self.key is None else b"".join(key for _, key in each if key is not None)
         for g in groups:
-            self._known(np.array([own[g] for own, _ in each]), counts[:, g], more=g != groups[-1])
+            self._known(np.array([totals[g] for totals, _ in each]), counts[:, g], more=g != groups[-1])
 
     def _known(self, totals: Ints, counts: Ints, *, more: bool = False) -> None:
         """Make the next state from a published sum: of silos that of each, shape (holders, numbers)."""
@@ -415,8 +415,8 @@ class CuratorRun(AggregateRun):
         self.chain = begin(full, self.plan)
         self._begin()
         for total, counts, more in sums:
-            own = np.zeros((len(self.sizes), self.plan.width(self.state.role)), dtype=np.int64)
-            self._known(like(own, total).copy(), counts, more=bool(more))
+            zeros = np.zeros((len(self.sizes), self.plan.width(self.state.role)), dtype=np.int64)
+            self._known(like(zeros, total).copy(), counts, more=bool(more))
 
     # --- storage ---------------------------------------------------------------------------------------
 

@@ -89,9 +89,9 @@ def _scored(
     raw = _times(x, state.rows)
     z, inverse = _directions(raw)
     if parts is not None and plan.persons is not None and plan.persons.one:
-        own, counts = inverse.reshape(parts.shape), parts > 0.0  # one weight for all: the least of rows that count
-        least = np.where(counts & (own > 0.0), own, math.inf).min(axis=1, keepdims=True)
-        inverse = np.asarray(np.where(counts & (own > 0.0), least, 0.0).reshape(-1))
+        shares, counts = inverse.reshape(parts.shape), parts > 0.0  # one weight for all: the least of rows that count
+        least = np.where(counts & (shares > 0.0), shares, math.inf).min(axis=1, keepdims=True)
+        inverse = np.asarray(np.where(counts & (shares > 0.0), least, 0.0).reshape(-1))
     if state.longest:  # the ball holds reports of longer rows too, were there any
         inverse = np.minimum(inverse, 1.0 / state.longest)
     theta, cube = state.theta + state.offsets, z.reshape(groups, m, d)

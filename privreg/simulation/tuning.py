@@ -90,13 +90,12 @@ def _share(share: float | None, spec: ModelSpec, rows: int | None) -> float:
     if share is None:
         return 0.0
     if spec.people.gathered or spec.clusters:
-        way = "and measure by public rows: results.evaluate(rows)"
+        of, way = "people with k_max=, weights= or cluster=", "and measure by public rows: results.evaluate(rows)"
         if spec.people.effect is not None:
             way = "as predictions need persons' levels, which nobody learns"
-        raise OptionError(
-            "measures= is of single rows that count alike, not of people with k_max=, weights= or cluster=; leave it "
-            f"out, {way}."
-        )
+        if spec.people.followed is not None:
+            of, way = "times until an event", "and compare res.predict(new) with curves of pr.survival"
+        raise OptionError(f"measures= is of single rows that count alike, not of {of}; leave it out, {way}.")
     if rows is None:
         raise OptionError(
             "measures= takes the last people of the stream, so it must be known how many come; give rows= to the model."

@@ -335,8 +335,8 @@ def connected(client: Any) -> Iterator[Any]:
         )
     if problem is not None:
         raise problem
-    with started as cluster, distributed.Client(cluster) as own:
-        yield own
+    with started as cluster, distributed.Client(cluster) as local:
+        yield local
 
 
 def calling(client: Any, done: Callable[[int], None]) -> Each:

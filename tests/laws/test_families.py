@@ -139,5 +139,5 @@ def test_every_code_has_one_score_which_says_what_it_estimates():
 def test_a_score_that_is_not_known_has_none_of_the_properties():
     none = scoring_of(99)
     assert type(none) is Scoring
-    assert not any(getattr(none, name) for name in ("residual", "scaled", "counts", "classed", "predicted", "own"))
+    assert not any(getattr(none, name) for name in ("residual", "scaled", "counts", "classed", "predicted", "custom"))
     assert none.words(pr.Logistic()) == "Logistic()"

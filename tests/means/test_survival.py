@@ -1,5 +1,6 @@
 """Survival curves by group: arithmetic without noise, sensitivity, intervals, tests, marks and messages."""
 
+import math
 import re
 
 import numpy as np
@@ -165,7 +166,7 @@ def test_any_row_of_someone_who_enters_late_is_in_one_cell():
     (item,) = plan.items
     assert item.size == 2 * (len(CUTS) + 2) * (len(CUTS) + 1) * 2 + 1
     assert plan.sd >= np.sqrt(2.0) * np.rint(plan.scales[0])
-    raw = prepare(data, spec.columns, spec.schema, frozenset(spec.columns), gaps=True)
+    raw = prepare(data, spec.columns, spec.schema, (), gaps=True)
     (cell,) = device.inside(spec.terms, raw, False)
     assert cell.shape == (len(data),)
     assert set(cell) <= set(range(item.size))
@@ -222,6 +223,46 @@ def test_shares_that_noise_has_moved_beyond_0_or_1_are_shown_within_and_between_
         assert (table["survival"].between(table["conf_low"], table["conf_high"]) | np.isnan(raw)).all()
         moved += int(((raw < 0.0) | (raw > 1.0)).sum())
     assert moved
+
+
+def test_a_test_of_groups_of_whom_noise_hides_who_is_at_risk_everywhere_says_nothing():
+    data = people(30)
+    for seed in range(40):
+        made = curves(data, mu=0.1, seed=seed)
+        if np.isnan(made._counted(made.shares)[0]).any(axis=0).all():
+            break
+    else:
+        pytest.fail("no such seed")
+    found = made.test()
+    assert math.isnan(found.pvalue)
+    assert found.frame.isna().all(axis=None)
+    assert "answers" in {note.code for note in found.notes}
+    assert "p-value nan" in str(found)
+    assert curves(people(), seed=seed).test().pvalue < 0.05
+
+
+def test_a_time_below_0_is_of_no_use_and_one_of_0_is_of_the_first_class():
+    data, n = people(), 400
+    negative = data.assign(time=np.where(np.arange(len(data)) < n, -data["time"], data["time"]))
+    for given in ({}, {"bounds": {"time": (0, 200)}}):
+        left, all_of = curves(data[n:], mu=None, **given), curves(negative, mu=None, **given)
+        np.testing.assert_allclose(all_of.frame()["survival"], left.frame()["survival"], rtol=1e-6)  # of rounded sums
+        assert all_of._lost.share == pytest.approx(n / len(data))
+    zero = data.assign(time=np.where(np.arange(len(data)) < n, 0.0, data["time"]))
+    first = data.assign(time=np.where(np.arange(len(data)) < n, CUTS[0], data["time"]))
+    np.testing.assert_array_equal(curves(zero, mu=None).frame(), curves(first, mu=None).frame())
+
+
+def test_events_that_are_coded_otherwise_take_curves_and_tests_back():
+    otherwise = people().assign(event=lambda d: d["event"] + 1)
+    with pytest.warns(pr.errors.ReliabilityWarning):
+        made = curves(otherwise, seed=1)
+    for shown in (made, made.test()):
+        assert any(n.code == "nonresponse" and "levels={'event': [1, 2]}" in n for n in shown.notes)
+    assert not made.frame()["reliable"].any()
+    coded = curves(otherwise, seed=1, levels={**PUBLIC["levels"], "event": [1, 2]})
+    assert coded.frame()["reliable"].all()
+    assert not curves(people(), seed=1)._lost.sure
 
 
 def entering(n=4000, seed=0, step=6.0):
@@ -537,7 +578,9 @@ def test_records_of_no_use_are_said_where_curves_are_shown(trust):
     part = pr.survival(rows, "Surv(time, event, [2, 4]) ~ C(arm)", levels={"arm": ["a", "b"]}, **how)
     assert "Unusable: 3" in str(part)
     coded = pr.survival(rows.assign(event=1 + (rows["time"] > 3)), "Surv(time, event, [2, 4]) ~ 1", **how)
-    assert "An event is 0 or 1, or one of its levels=, the first of which is censoring." in " ".join(str(coded).split())
+    assert "an event is 0 or 1, or one of its levels=, the first of which is censoring (levels=" in " ".join(
+        str(coded).split()
+    )
 
 
 def test_a_first_class_whose_hazards_rise_and_at_whose_end_censoring_begins_is_wide():

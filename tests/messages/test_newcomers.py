@@ -2,10 +2,19 @@
 
 import pickle
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.errors import FormulaError, NotPrivateError, OptionError, PrivacyLeakError, UnsupportedArgumentError
+from privreg.errors import (
+    FormulaError,
+    NotPrivateError,
+    OptionError,
+    PrivacyLeakError,
+    SchemaError,
+    UnsupportedArgumentError,
+)
 
 FIT = pr.PrivateOnlineRegression.from_formula
 PLAN = {"mu": 1, "bounds": {"x": (0, 1), "y": (0, 1)}, "scale": 0.1}
@@ -162,3 +171,37 @@ def test_a_number_has_no_levels(res):
     assert "'age' is a number and has no levels; t_test('age') tests its slope" in told(
         lambda: res.t_test_pairwise("age")
     )
+
+
+# --- times until an event ----------------------------------------------------------------------------------
+
+
+SURV = {"mu": 1, "trust": "central", "bounds": {"x": (0, 1)}}
+
+
+@pytest.mark.parametrize(
+    ("formula", "more", "said"),
+    [
+        ("Surv(t, e == 2, [1, 2]) ~ x", {}, "levels={'event': [1, 2]}"),
+        ("Surv(t, e, [1, 2], causes='death') ~ x", {}, "Surv() has no causes=; it takes cause="),
+        ("Surv(t, e, [1, 2]) ~ x", {"bounds": {"x": (0, 1), "t": (0, 1.5)}}, "'t' has bounds up to 1.5"),
+    ],
+)
+def test_events_and_times_that_are_declared_otherwise_are_answered(formula, more, said):
+    assert said in told(lambda: FIT(formula, **{**SURV, **more}), (FormulaError, SchemaError))
+    FIT("Surv(t, e, [1, 2]) ~ x", mu=1, trust="central", bounds={"x": (0, 1), "t": (0, 2)})
+
+
+def test_a_fit_of_one_cause_says_so_wherever_it_is_shown():
+    rng = np.random.default_rng(1)
+    people = pd.DataFrame({"t": rng.exponential(2.0, 3_000), "e": rng.integers(0, 3, 3_000), "x": rng.random(3_000)})
+    levels = {"e": [0, 1, 2]}
+    model = FIT("Surv(t, e, [1, 2, 4], cause=2) ~ x", people, **SURV, levels=levels)
+    made = model.fit(seed=1, progress=False)
+    for shown in (str(made.summary()), made.glance()["response"].iloc[0], str(made.hazards())):
+        assert "Surv(t, e, cause=2)" in shown
+    assert "survival by them alone" in str(made.hazards())
+    assert "measures" not in told(lambda: made.llf)
+    said = told(lambda: model.fit(measures=0.1), OptionError)
+    assert "times until an event" in said
+    assert "k_max" not in said

@@ -61,7 +61,7 @@ def test_power_is_how_often_an_effect_is_found():
     assert 0.2 < power < 0.95
     found = planned.check(40, seed=5, progress=False).loc["age"]
     assert found["power"] == power
-    assert abs(found["told"] - power) < 4.0 * np.sqrt(power * (1 - power) / 40)
+    assert abs(found["detected"] - power) < 4.0 * np.sqrt(power * (1 - power) / 40)
 
 
 @pytest.mark.statistical

@@ -61,16 +61,17 @@ class Rounds(NamedTuple):
         """The rounds in common coordinates, scores at a common threshold, squares about their mean: Equation (12)."""
         turned = []
         for s in self.summed:
-            by, own, d = self.last.rows @ np.linalg.inv(s.state.rows), s.state.threshold(self.plan.rules), len(s.score)
+            by, d = self.last.rows @ np.linalg.inv(s.state.rows), len(s.score)
+            threshold = s.state.threshold(self.plan.rules)
             by = by if d == len(by) else np.kron(np.eye(d // len(by)), by)
             square = s.square - s.products
             square[:d, :d] += s.products_noise * np.eye(d)
             wide = np.eye(len(square))
             wide[:d, :d] = by
-            noise = (own * s.sds[0]) ** 2 + ((c - own) * s.sds[3] if c != own else 0.0) ** 2
+            noise = (threshold * s.sds[0]) ** 2 + ((c - threshold) * s.sds[3] if c != threshold else 0.0) ** 2
             one = s._replace(
                 theta=np.asarray(np.linalg.solve(by.T, s.state.theta), dtype=np.float64),
-                score=by @ (own * s.score + (c - own) * s.beyond),
+                score=by @ (threshold * s.score + (c - threshold) * s.beyond),
                 slope=by @ s.slope @ by.T,
                 square=wide @ square @ wide.T,
                 noise=noise * by @ by.T,

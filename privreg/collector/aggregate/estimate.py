@@ -319,22 +319,22 @@ def _beside(root: _Root, slope: Array, learned: "_Learned") -> tuple[extra.Extra
         score = score if rounds.again else score + weights @ extra.bent(model, root.theta, root.scale)[2]
         tied = extra.tied(slope, score, log, extra.KEPT)
     # variance of the logarithm by its number, and covariance with the score
-    own, both, noise = 0.0, np.zeros(d), (0.0, 0.0, 0.0)
+    variance, both, noise = 0.0, np.zeros(d), (0.0, 0.0, 0.0)
     for share, (weight, t) in zip(shares, said, strict=True):
         # rows that answer again are sampled once: their score has weight 1, and the scale that of all rounds
         part, far = share / t.steep, root.theta - t.theta
-        own += part**2 * t.sds[4] ** 2 + (share * t.lean_sd) ** 2 * float(far @ far)
-        own += (part / t.steep if rounds.once else part**2) * max(float(t.square[d, d]), 0.0) / t.people
+        variance += part**2 * t.sds[4] ** 2 + (share * t.lean_sd) ** 2 * float(far @ far)
+        variance += (part / t.steep if rounds.once else part**2) * max(float(t.square[d, d]), 0.0) / t.people
         both += rounds.c * (1.0 if rounds.once else weight) * part / t.people * t.square[:d, d]
     # the score rises with θ, and a larger scale with c: both move θ by minus the bread
     beside = learned.wide * np.outer(score, both)
-    meat = learned.wide**2 * own * np.outer(score, score) + beside + beside.T
-    own = learned.wide**2 * own + learned.vague
+    meat = learned.wide**2 * variance * np.outer(score, score) + beside + beside.T
+    variance = learned.wide**2 * variance + learned.vague
     if model is not None:
-        apart = [w**2 * t.sds[3] ** 2 * t.wider for w, t in zip(weights, rounds.turned, strict=True) if score.any()]
+        by_round = [w**2 * t.sds[3] ** 2 * t.wider for w, t in zip(weights, rounds.turned, strict=True) if score.any()]
         leans = float(np.square(shares) @ [s.lean_sd**2 for s in rounds.said])
-        noise = rounds.c**2 * float(sum(apart)), leans, float(np.square(shares) @ model.unsure)
-    return extra.Extra(score, log, learned.wide * both + own * score, own, noise), tied, meat
+        noise = rounds.c**2 * float(sum(by_round)), leans, float(np.square(shares) @ model.unsure)
+    return extra.Extra(score, log, learned.wide * both + variance * score, variance, noise), tied, meat
 
 
 def _covariance(

@@ -34,21 +34,21 @@ class Extra(NamedTuple):
         """Bread and covariance of (θ, γ), shape (d + 1, d + 1) each, of those of θ."""
         lean, far, meat = self.leaning, bread @ self.by, bread @ self.meat
         beside = cov @ lean - meat
-        own = max(self.alone + float(lean @ (beside - meat)), 0.0)
+        variance = max(self.alone + float(lean @ (beside - meat)), 0.0)
         whole = np.block([[bread, -far[:, None]], [lean @ bread, np.array([[1.0 - lean @ far]])]])
-        return whole, np.block([[cov, beside[:, None]], [beside, np.array([[own]])]])
+        return whole, np.block([[cov, beside[:, None]], [beside, np.array([[variance]])]])
 
     def unsure(self, bread: Array, cov: Array) -> Array:
         """Variances of `bread` Δ `cov`, Δ the noise of slopes, for rows of (θ, γ), shape (q, d + 1); shape (q,)."""
         (by, lean, steep), b, q = self.noise, np.square(bread), np.square(cov)
-        own: Array = (by * b[:, :-1].sum(axis=1) + steep * b[:, -1]) * q[:, -1]
-        return np.asarray(own + lean * b[:, -1] * q[:, :-1].sum(axis=1))
+        slopes: Array = (by * b[:, :-1].sum(axis=1) + steep * b[:, -1]) * q[:, -1]
+        return np.asarray(slopes + lean * b[:, -1] * q[:, :-1].sum(axis=1))
 
     def widened(self, bread: Array, cov: Array) -> Array:
         """Mean of Δ cov Δ', as it moves scores of θ; shape (d, d)."""
-        (by, lean, steep), own = self.noise, float(self.both(bread, cov)[1][-1, -1])
-        more = lean * np.trace(cov) + steep * own
-        return np.asarray(by * own * np.eye(len(cov)) + more * np.outer(self.by, self.by))
+        (by, lean, steep), variance = self.noise, float(self.both(bread, cov)[1][-1, -1])
+        more = lean * np.trace(cov) + steep * variance
+        return np.asarray(by * variance * np.eye(len(cov)) + more * np.outer(self.by, self.by))
 
 
 class Model(NamedTuple):
@@ -85,8 +85,8 @@ def modelled(rounds: Rounds, curvature: Array) -> Model:
             up, down = (one[k] for one in ends)
             return np.asarray(filled * weight * (up - down) / (2.0 * STEP))
 
-        own = filled * float(weight @ scoring.reference(shape, at, here, here, at)[1])
-        slopes, sd = _between(np.array([s.steep]), 2.0 * scoring.steps()[0] * s.sds[4], np.array([max(own, 1e-100)]))
+        mean = filled * float(weight @ scoring.reference(shape, at, here, here, at)[1])
+        slopes, sd = _between(np.array([s.steep]), 2.0 * scoring.steps()[0] * s.sds[4], np.array([max(mean, 1e-100)]))
         steep, lean, lean_sd, beyond, sds = float(slopes[0]), s.lean * s.steep, s.lean_sd * s.steep, s.beyond, s.sds
         if plan.rules.cornered:
             lean, lean_sd = _between(lean, lean_sd, back @ (-slope(0, 1.0, 0.0) @ z))

@@ -265,8 +265,8 @@ class Plan(NamedTuple):
     @property
     def longest2(self) -> float:
         """Squared length of a report on location, before it is divided by it."""
-        own = sums.longest2(self.located, self.persons is not None)
-        return own + 1.0 if self.followed else own
+        longest = sums.longest2(self.located, self.persons is not None)
+        return longest + 1.0 if self.followed else longest
 
     @property
     def apiece(self) -> float:
@@ -279,8 +279,8 @@ class Plan(NamedTuple):
         """Largest value of each number of a report on measures, whose squares sum to 1: Equation (24)."""
         assert self.gauge is not None
         alone = self.gauge.numbers
-        own, products = alone + int(self.gauge.nonresponse), pairs(alone)
-        shares = np.repeat([(1.0 - PRODUCTS) / own, PRODUCTS / products], [own, products])
+        singles, products = alone + int(self.gauge.nonresponse), pairs(alone)
+        shares = np.repeat([(1.0 - PRODUCTS) / singles, PRODUCTS / products], [singles, products])
         return np.asarray(np.sqrt(shares))
 
     def people(self, progress: "Progress") -> int:

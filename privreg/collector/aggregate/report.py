@@ -296,9 +296,9 @@ def _measures(plan: Plan, state: State, y: Array, x: Array, shift: Array, people
     y, eta = (y - shift, eta) if plan.rules.link == "identity" else (y, eta + shift[:, None])
     if plan.rules.scoring.stacked:
         y, eta = y.reshape(people, -1).sum(axis=1), eta.reshape(people, -1)
-    own = np.clip(measures.values(state.gauge, eta, y), 0.0, 1.0)
+    measured = np.clip(measures.values(state.gauge, eta, y), 0.0, 1.0)
     i, j = upper(state.gauge.numbers)
-    return np.asarray(np.concatenate([own, own[:, i] * own[:, j]], axis=1) * plan.measures)
+    return np.asarray(np.concatenate([measured, measured[:, i] * measured[:, j]], axis=1) * plan.measures)
 
 
 def heights(plan: Plan, state: State) -> tuple[float, float]:

@@ -119,8 +119,8 @@ def _located(plan: Plan, progress: Progress, mean: Array, count: int) -> Progres
     prior = (VARYING * usual) ** 2
     events = usual + prior / (prior + (noise**2 + usual / count)) * (counts[:j] - usual)
     logs = np.log(np.maximum(events, 0.1 * usual) / times)
-    inside, own = np.zeros(plan.d), list(plan.levels)
-    inside[own] = (logs[1:] - logs[0]) / (plan.highs - plan.lows)[own]
+    inside, intervals = np.zeros(plan.d), list(plan.levels)
+    inside[intervals] = (logs[1:] - logs[0]) / (plan.highs - plan.lows)[intervals]
     inside[0] = logs[0] - float(inside @ plan.lows)
     state = state._replace(theta=turned(state.rows, inside), most=plan.until(whole, plan.normal))
     sampling = 0.0 if plan.noise.again else whole * (1.0 - whole) * (1.0 / count - 1.0 / plan.rows)

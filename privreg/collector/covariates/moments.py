@@ -189,8 +189,8 @@ def exact(scatter: Scatter, total: Array, gaps: Sequence[float]) -> Scatter:
         return scatter
     d, moments = len(scatter.rows), _from_lower(total / total[0], len(scatter.rows), 1.0)
     # a value that nobody has had yet is as rare as one that somebody had, rather than infinitely far out
-    apart = np.diag(scatter.rows)[d - len(gaps) :] * np.array(gaps)
-    moments[np.diag_indices(d)] += np.concatenate([np.zeros(d - len(gaps)), apart**2]) / (4.0 * total[0])
+    distances = np.diag(scatter.rows)[d - len(gaps) :] * np.array(gaps)
+    moments[np.diag_indices(d)] += np.concatenate([np.zeros(d - len(gaps)), distances**2]) / (4.0 * total[0])
     values, vectors = np.linalg.eigh(moments)
     values = np.maximum(values, FLATTEST * values[-1])
     rows = np.tril(np.linalg.inv(np.linalg.cholesky((vectors * values) @ vectors.T)))

@@ -195,8 +195,8 @@ def update(
 
 def whiten(some: Sequence[Cells], shares: Sequence[Array], rows: Array) -> Array:
     """Row map, (d, d), that whitens each group by its shares, else is `rows`: equation (9) of docs/estimator.md."""
-    own = np.linalg.inv(rows)  # second moments are its square, whose roots are found without squaring
-    mean, root = np.array(own[1:, 0], dtype=np.float64), np.array(own[1:, 1:], dtype=np.float64)
+    inverse = np.linalg.inv(rows)  # second moments are its square, whose roots are found without squaring
+    mean, root = np.array(inverse[1:, 0], dtype=np.float64), np.array(inverse[1:, 1:], dtype=np.float64)
     for g, p in zip(some, shares, strict=True):
         k = g.columns - 1
         spread = _root((g.values - p @ g.values).T * np.sqrt(p))

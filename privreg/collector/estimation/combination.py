@@ -65,14 +65,14 @@ def combine(
         far = ((x - weights @ one) ** 2).sum(axis=1)
         weights = 1.0 / (each / total + CARRY**2 * far / q)
         weights = weights / weights.sum()
-    estimate, own, unknown = weights @ one, np.asarray(np.linalg.inv(m), dtype=np.float64), np.zeros((q, q))
+    estimate, inverse, unknown = weights @ one, np.asarray(np.linalg.inv(m), dtype=np.float64), np.zeros((q, q))
     left = np.asarray((noise if scattered is None else scattered) * float(np.sum(weights**2 / total)), dtype=np.float64)
     if not brief:
         draws = _draws(curvature)
         moves = _divided(draws, weights @ g) - np.linalg.solve(m, weights @ g)
         unknown = np.asarray(moves.T @ moves / len(moves), dtype=np.float64)
-        unknown = unknown + TAILS * _noise_by_curvature(own, draws[: len(draws) // 2] - curvature.mean, left)
-    return Combined(estimate, own @ left @ own + unknown, weights, weights @ x - estimate, unknown)
+        unknown = unknown + TAILS * _noise_by_curvature(inverse, draws[: len(draws) // 2] - curvature.mean, left)
+    return Combined(estimate, inverse @ left @ inverse + unknown, weights, weights @ x - estimate, unknown)
 
 
 def precision(curvature: Curvature, noise: Array, g: Array) -> tuple[Array, Array]:
@@ -83,9 +83,9 @@ def precision(curvature: Curvature, noise: Array, g: Array) -> tuple[Array, Arra
     of them, whose squares and products sum to a covariance, shape (r, k, q).
     """
     m, draws = floored(curvature.mean), _draws(curvature)
-    own = np.asarray(np.linalg.inv(m), dtype=np.float64)
-    added = _noise_by_curvature(own, draws[: len(draws) // 2] - curvature.mean, noise)
-    each = np.asarray(own @ noise @ own) + TAILS * added
+    inverse = np.asarray(np.linalg.inv(m), dtype=np.float64)
+    added = _noise_by_curvature(inverse, draws[: len(draws) // 2] - curvature.mean, noise)
+    each = np.asarray(inverse @ noise @ inverse) + TAILS * added
     moves = np.stack([_divided(draws, one) - np.linalg.solve(m, one) for one in g], axis=1)
     # as few as have the same covariance, but for a thousandth
     _, sizes, along = np.linalg.svd(moves.reshape(len(moves), -1), full_matrices=False)
@@ -93,13 +93,13 @@ def precision(curvature: Curvature, noise: Array, g: Array) -> tuple[Array, Arra
     return each, (sizes[:some, None] * along[:some]).reshape(some, *g.shape) / math.sqrt(len(moves))
 
 
-def _noise_by_curvature(own: Array, deviations: Array, noise: Array) -> Array:
+def _noise_by_curvature(inverse: Array, deviations: Array, noise: Array) -> Array:
     """Mean of M⁻¹ Ω M⁻¹ to second order, less that of M's mean: T of equation (33) of docs/estimator.md.
 
     States have followed the noise by the true M. `own`, shape (q, q), is the inverse of M's mean, and `deviations` of M
     from it, shape (m, q, q), are as likely as their opposites.
     """
-    by, carried = own @ deviations, own @ noise @ own
+    by, carried = inverse @ deviations, inverse @ noise @ inverse
     bent = (by @ by).mean(axis=0) @ carried
     return np.asarray((by @ carried @ by.transpose(0, 2, 1)).mean(axis=0) + bent + bent.T)
 
@@ -190,11 +190,11 @@ def _local(plan: Plan, progress: Progress, model: Reference, theta: Array, scale
     """
     last, known = progress.main[-1].state, progress.local
     if known is None or not known.fixed or (known.c, known.scale) != (last.c, scale):
-        own = reference.secant(model, theta, last.c, theta, scale)
-        values, vectors = np.linalg.eigh(np.nan_to_num(0.5 * (own + own.T)))  # far off there may be no curvature
+        slope = reference.secant(model, theta, last.c, theta, scale)
+        values, vectors = np.linalg.eigh(np.nan_to_num(0.5 * (slope + slope.T)))  # far off there may be no curvature
         values = np.maximum(values, FLATTEST * (float(values[-1]) if values[-1] > 0.0 else 1.0))
-        own = np.asarray((vectors * values) @ vectors.T)
-        root = np.asarray(np.linalg.cholesky(own), dtype=np.float64)
+        slope = np.asarray((vectors * values) @ vectors.T)
+        root = np.asarray(np.linalg.cholesky(slope), dtype=np.float64)
         inverse, size = np.linalg.inv(root), plan.size
         slopes = np.zeros((0, size, size))
         if size <= curvature.MOST:  # else it is learned row by row, without them
@@ -204,7 +204,7 @@ def _local(plan: Plan, progress: Progress, model: Reference, theta: Array, scale
                 more = reference.spreads(model, *at, constant=plan.layout.constant, unit=unit)
                 far = SPREAD * coordinates.unbound(plan, progress, last)
                 slopes = np.concatenate([slopes, far[:, None, None] * more])
-        to, fixed = inverse @ own @ np.linalg.inv(kept(own)), model.scaled and not plan.label
+        to, fixed = inverse @ slope @ np.linalg.inv(kept(slope)), model.scaled and not plan.label
         known = Local(last.c, scale, fixed, root, to, inverse @ slopes @ inverse.T, {}, {})
     noises, biases, additive = dict(known.noise), dict(known.biases), plan.mechanism.additive
     for one in counted(plan, progress):

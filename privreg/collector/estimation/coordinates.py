@@ -54,8 +54,8 @@ def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, Stat
     near, shares = whitening.bring_in(rows, gaps, constant, learned.constant2)
     scatter = moments.start_from(near, learned)
     whitener = np.ascontiguousarray(near[:d, :d] if plan.whitened else whitening.scaled(near[:d, :d], constant))
-    scale, theta, told = 1.0, np.zeros(plan.size), plan.layout.response and plan.added is None
-    if told:
+    scale, theta, by_moments = 1.0, np.zeros(plan.size), plan.layout.response and plan.added is None
+    if by_moments:
         last = near[d]
         theta = np.asarray(-np.linalg.solve(near[:d, :d].T, last[:d] / last[d]))
         if not plan.whitened:
@@ -67,8 +67,8 @@ def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, Stat
     tied = np.zeros(d, dtype=np.bool_)  # columns tied to other factors' levels
     if cells:  # shares of the rarer values
         known, here = whitening.shrunk(cells, learned.shares), slice(plan.extra, plan.extra + d)
-        own = whitening.rarer(cells, known, d)
-        shares = np.where(np.isnan(own), shares, own)
+        rarest = whitening.rarer(cells, known, d)
+        shares = np.where(np.isnan(rarest), shares, rarest)
         n = len(learned.rows)  # mean squares of the coordinates of u = z/‖z‖ by the rounds' reports
         squares = whitening.moment_diagonal(n, True, learned.constant2) * (1.0 + np.diag(learned.memory) * n / (n + 2))
         tied = whitening.tied(plan.factors, known, learned.rows)[here]
@@ -83,7 +83,7 @@ def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, Stat
         if constant:
             guess[0] -= state.y_centre / state.y_scale
         theta = np.asarray(np.linalg.solve(whitener.T, guess.reshape(-1, d).T).T.reshape(-1))
-    before = known_theta if told else theta  # else moments say nothing of coefficients
+    before = known_theta if by_moments else theta  # else moments say nothing of coefficients
     prior = np.full(plan.size + 1, 9.0 if rules.varying else 16.0 * scale**2)
     prior[-1] = 2.0
     c = plan.c / state.y_scale if not rules.track and not rules.varying else rules.ratio * scale
@@ -275,7 +275,7 @@ def constant2(plan: Plan, progress: Progress, number: int) -> float:
     wanted = most if plan.rules.varying and not plan.columns.bases else _needed(plan, scatter) - others
     if scatter.drawn_in:
         people, wanted = plan.rounds[number].people, most
-    return max(min(_told(plan, people), wanted, most), 1.0)
+    return max(min(_sharp(plan, people), wanted, most), 1.0)
 
 
 def _needed(plan: Plan, scatter: Scatter) -> float:
@@ -286,7 +286,7 @@ def _needed(plan: Plan, scatter: Scatter) -> float:
     shares, out = zip(plan.columns.cells, whitening.shrunk(plan.factors, scatter.shares), strict=True), 0.0
     least = [(g.columns.tolist(), float(p.min())) for g, p in shares]
     for levels, columns in _crossings(plan).items() if least else ():
-        out = max(out, columns / max(min((p for own, p in least if levels.issuperset(own)), default=1.0), 1e-300))
+        out = max(out, columns / max(min((p for some, p in least if levels.issuperset(some)), default=1.0), 1e-300))
     return out
 
 
@@ -295,7 +295,7 @@ def _people(plan: Plan) -> int:
     return sum([r.people for r in plan.rounds if r.role == "moments" and not r.optional][1:])
 
 
-def _told(plan: Plan, people: int) -> float:
+def _sharp(plan: Plan, people: int) -> float:
     """Square of the constant beside which so many people give moments `SHARP` enough."""
     return SHARP * math.sqrt(people) / max(plan.sd("moments"), 1e-300) - (plan.direction - 1.0)
 
@@ -315,14 +315,14 @@ def least_share(plan: Plan, group: Cells) -> float:
     """
     if plan.label or plan.rules.varying:
         return 0.0
-    own = set(group.columns.tolist())
-    columns = max((n for levels, n in _crossings(plan).items() if levels & own), default=0.0)
-    return SLOPED * columns / max(_told(plan, _people(plan)) + (plan.direction - 1.0), 1e-300)
+    members = set(group.columns.tolist())
+    columns = max((n for levels, n in _crossings(plan).items() if levels & members), default=0.0)
+    return SLOPED * columns / max(_sharp(plan, _people(plan)) + (plan.direction - 1.0), 1e-300)
 
 
 def overstretched(plan: Plan, progress: Progress, number: int) -> list[int]:
     """Columns of numbers that this round is to draw in, by their places in reports: wider than `WIDE` learned sd."""
-    if plan.rules.varying or plan.label or _told(plan, plan.rounds[number].people) < APART:
+    if plan.rules.varying or plan.label or _sharp(plan, plan.rounds[number].people) < APART:
         return []
     columns = [j + plan.extra for j in plan.columns.alone]
     return [j for j in columns if moments.span(progress.scatter, j) > WIDE * plan.widened]

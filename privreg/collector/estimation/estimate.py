@@ -90,11 +90,11 @@ def scattered(plan: Plan, progress: Progress, carried: Carried, m: Array) -> Arr
     if plan.persons is not None and plan.mechanism.additive:  # (43): how alike a person's rows are isn't known
         model = reference_model(plan, progress)
         inverse = np.linalg.inv(carried.root)
-        own = carried.noise - progress.main[-1].sd ** 2 * inverse @ inverse.T
-        sampled = float(np.trace(own) / max(np.trace(carried.noise), 1e-300))
+        sampling = carried.noise - progress.main[-1].sd ** 2 * inverse @ inverse.T
+        sampled = float(np.trace(sampling) / max(np.trace(carried.noise), 1e-300))
         wrong = math.hypot(doubt, (1.0 - model.least) / (1.0 + model.least) / math.sqrt(3.0))
         prior = 2.0 / max(wrong * sampled, 1e-6) ** 2
-        least = carried.noise - (1.0 - model.least / model.square) * own
+        least = carried.noise - (1.0 - model.least / model.square) * sampling
     total, freedom = prior * carried.noise, -0.5 * (len(m) + 1.0)  # which the slope has taken
     for one, answered in zip(progress.main, carried.rounds[-carried.main :], strict=True):
         heard = one.weight > 0.0
@@ -121,8 +121,8 @@ def equation(plan: Plan, progress: Progress, found: Estimated) -> tuple[Array, A
         if state.c != last.c:  # a report's mean is carried by its own curvature
             assert progress.fitted is not None
             model, scale = reference_model(plan, progress), progress.fitted.scale
-            own, here = (reference.secant(model, theta, c, theta, scale) for c in (last.c, state.c))
-            share *= float(np.trace(own @ np.linalg.inv(combination.kept(here)))) / len(theta)
+            there, here = (reference.secant(model, theta, c, theta, scale) for c in (last.c, state.c))
+            share *= float(np.trace(there @ np.linalg.inv(combination.kept(here)))) / len(theta)
         added += share * part.bias
         for offset, weight in zip(state.offsets, (share * each / each.sum()).tolist(), strict=True):
             at = state.c, (offset + 0.0).tobytes()
@@ -156,9 +156,9 @@ def steps(plan: Plan, progress: Progress, found: Estimated, came: Sequence[int])
         ends.append(edges[heard])
         places.append(np.full(int(heard.sum()), k))
         means.append(each[heard] @ g / each.sum())
-    own, unknown = combination.precision(learned, scattered(plan, progress, carried, learned.mean), np.array(means))
+    precise, unknown = combination.precision(learned, scattered(plan, progress, carried, learned.mean), np.array(means))
     at_begin, at_end, each, thetas, rounds = map(np.concatenate, (begin, ends, weight, theta, places))
-    return Steps(at_begin, at_end, each, thetas, rounds, back @ own @ back.T, unknown @ back.T)
+    return Steps(at_begin, at_end, each, thetas, rounds, back @ precise @ back.T, unknown @ back.T)
 
 
 def measured(plan: Plan, progress: Progress, reports: Batch, unit: float) -> tuple[Measure, ...]:

@@ -197,8 +197,8 @@ def offset_bias(model: Reference, theta: Array, square: Array, c: float, s: floa
         return np.asarray(z.T @ (w * (0.5 * (up + down) - middle)))
     eta, there, out = z @ theta.reshape(model.blocks, -1).T, model.shares(theta), np.zeros((model.blocks, d))
     for k in range(model.blocks):
-        own = slice(k * d, (k + 1) * d)
-        distance = np.sqrt(np.einsum("ij,ij->i", z @ square[own, own], z))
+        block = slice(k * d, (k + 1) * d)
+        distance = np.sqrt(np.einsum("ij,ij->i", z @ square[block, block], z))
         for sign in (1.0, -1.0):
             moved = eta.copy()
             moved[:, k] += sign * distance

@@ -263,7 +263,7 @@ def open_csv(path: Path, wanted: Wanted, how: Csv = PLAIN) -> Source:
     worded = {c for c, levels in schema.levels.items() if any(isinstance(level, str) for level in levels)}
     commas = {*columns} - wanted.verbatim - {*schema.dates} - worded if how.decimal == "," else set[str]()
     # a personal budget is public, and needed for the noise of a record that can't be read, too
-    own = {c for c in columns if c in coded | wanted.verbatim or schema.declares(c)} | set(columns[:1])
+    checked = {c for c in columns if c in coded | wanted.verbatim or schema.declares(c)} | set(columns[:1])
 
     def pointed(texts: Any) -> Any:  # with a point, of numbers with a decimal comma; with one already it is none
         with_point = compute.replace_substring(texts, ",", ".")
@@ -289,7 +289,7 @@ def open_csv(path: Path, wanted: Wanted, how: Csv = PLAIN) -> Source:
                     held[c] = held[c].cast(pa.int64())
         if last in table.column_names:  # a line with more fields than the header: nobody knows which is which
             whole = compute.equal(found[last], "")
-            held |= {c: compute.if_else(whole, held[c], pa.scalar(None, held[c].type)) for c in own}
+            held |= {c: compute.if_else(whole, held[c], pa.scalar(None, held[c].type)) for c in checked}
         read = pa.RecordBatch.from_arrays([*held.values()], names=[*held])
         return [pd.DataFrame(batch, copy=False) for batch in batches_of(read, wanted, path.name)]
 

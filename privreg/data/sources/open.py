@@ -297,25 +297,25 @@ def completed(
         with errors.located(f"attrs[{KEY!r}] of {where}"):
             whole = Schema.from_document(doc)
         plain, named = set(wanted if numbers else ()), set(wanted if factors else ())
-        own = Schema(
+        declared = Schema(
             {n: v for n, v in whole.bounds.items() if n in plain},
             {n: v for n, v in whole.levels.items() if n in named},
             {n: v for n, v in whole.moments.items() if n in plain},
             correlations={pair: rho for pair, rho in whole.correlations.items() if plain.issuperset(pair)},
             dates=tuple(n for n in whole.dates if n in plain),
         )
-        found.append((where, own))
-        if own != found[0][1]:
+        found.append((where, declared))
+        if declared != found[0][1]:
             raise errors.SchemaError(
                 f"attrs[{KEY!r}] of {where} declares other bounds or levels than that of {found[0][0]}; make them "
                 "equal, or give schema= (or bounds= and levels=) for all."
             )
     if not found:
         return schema
-    own = found[0][1]
-    both: dict[str, Any] = {k: {**getattr(schema, k), **getattr(own, k)} for k in ("bounds", "levels", "moments")}
-    both["correlations"] = dict(sorted({**schema.correlations, **own.correlations}.items()))
-    carried, dates = tuple(n for n in wanted if own.declares(n)), tuple(sorted({*schema.dates, *own.dates}))
+    declared = found[0][1]
+    both: dict[str, Any] = {k: {**getattr(schema, k), **getattr(declared, k)} for k in ("bounds", "levels", "moments")}
+    both["correlations"] = dict(sorted({**schema.correlations, **declared.correlations}.items()))
+    carried, dates = tuple(n for n in wanted if declared.declares(n)), tuple(sorted({*schema.dates, *declared.dates}))
     return replace(schema, **both, dates=dates, carried=carried)
 
 
@@ -324,8 +324,8 @@ def with_truth_values(schema: Schema, data: Any, columns: Iterable[str]) -> Sche
 
     Such a type is public, and the same whether or not a cell is missing; that of pandas is not.
     """
-    own = [c for c, found in _kinds(data, columns).items() if not schema.declares(c) and found == {"boolean"}]
-    return replace(schema, levels={**schema.levels, **dict.fromkeys(own, (False, True))}) if own else schema
+    booleans = [c for c, found in _kinds(data, columns).items() if not schema.declares(c) and found == {"boolean"}]
+    return replace(schema, levels={**schema.levels, **dict.fromkeys(booleans, (False, True))}) if booleans else schema
 
 
 def refuse_texts(schema: Schema, data: Any, name: str) -> None:

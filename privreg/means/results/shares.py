@@ -28,15 +28,15 @@ def independence(shares: Array, cov: Array) -> tuple[float, int, float]:
     """
     from scipy.stats import chi2
 
-    def apart(p: Any) -> Any:
+    def difference(p: Any) -> Any:
         row, column, whole = (p.sum(axis=axis, keepdims=True) for axis in (-1, -2, (-1, -2)))
         return (whole * p - row * column)[..., :-1, :-1]
 
-    found, df = apart(shares).ravel(), (shares.shape[0] - 1) * (shares.shape[1] - 1)
+    found, df = difference(shares).ravel(), (shares.shape[0] - 1) * (shares.shape[1] - 1)
     if not np.isfinite(found).all():
         return math.nan, df, math.nan
     independent = np.outer(shares.sum(axis=1), shares.sum(axis=0)) / shares.sum()
-    statistic = float(found @ np.linalg.pinv(Moved(apart, independent, cov).cov, hermitian=True) @ found)
+    statistic = float(found @ np.linalg.pinv(Moved(difference, independent, cov).cov, hermitian=True) @ found)
     return statistic, df, float(chi2.sf(statistic, df))
 
 

@@ -20,7 +20,7 @@ from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame
 from privreg.results.plots import style
 from privreg.results.plots.style import Axes
-from privreg.results.statement import Unusable
+from privreg.results.statement import CODED, Unusable
 from privreg.tables import Paragraph, Part, Table, cells, marked, noted, plain
 from privreg.tables.diagnostics import Diagnostic, note, reliable
 
@@ -32,10 +32,6 @@ END: Final = 6.0  # Largest change β of a hazard in a class: times are β/12 of
 ROUNDED: Final = (
     "Times count as rounded up to the next cut point. Where they are between cut points curves are too high; a life "
     "table is not."
-)
-UNUSABLE: Final = (
-    "which count for nothing: a time, an event or a group is missing or not as declared. An event is 0 or 1, or one of "
-    "its levels=, the first of which is censoring."
 )
 
 
@@ -151,6 +147,11 @@ class SurvivalCurves(Shares):
             moved = (moved + np.maximum(*changed)) * self._curves.values
         return few, unsure, moved > BIAS * self._curves.errors
 
+    @property
+    def _lost(self) -> Unusable:
+        """Share of the records that have no time, event or group that can be used."""
+        return Unusable(self.missing, self.missing_error)
+
     @cached_property
     def notes(self) -> tuple[Diagnostic, ...]:
         """Whatever takes back some point, in place of notes on single cells."""
@@ -161,7 +162,9 @@ class SurvivalCurves(Shares):
             table = replace(self, life=True)._survival(self.shares)
             far = np.nanmax(np.abs(table - self._curves.values) / self._curves.errors, initial=0.0)
             marks += [note("rounded", far=float(far))] * bool(far > BIAS)
-        return (*(Diagnostic(n.code, n) for n in self.doubts if n.code != "answers"), *marks)
+        said = [Diagnostic(n.code, n) for n in self.doubts if n.code != "answers"]
+        lost = self._lost.noted(f"{self._lost} of the records count for nothing", events=True)
+        return (*said, *(n for n in lost if n.severity == "doubt" and not said), *marks)
 
     def _fine(self, until: Array) -> Flags:
         """True for groups with enough people at risk, and classes narrow enough, until a time of each; shape (g,)."""
@@ -234,6 +237,7 @@ class SurvivalCurves(Shares):
 
         Of U_g = Σ_j (d_gj − n_gj d_j/n_j) with n at risk and d events, the statistic is U'V⁻¹U. V is the hypergeometric
         variance of Mantel and Haenszel, plus J N J', N the noise's covariance of the shares and J the derivatives of U.
+        Times at which noise leaves nobody at risk in some group are left out, and without any other all is NaN.
         An OptionError if there are no two groups, or no event has this level.
         """
         from scipy.stats import chi2
@@ -244,23 +248,24 @@ class SurvivalCurves(Shares):
 
         def parts(p: Any) -> tuple[Any, ...]:
             at_risk, events, *_ = self._counted(p)
-            events, n = events[..., k].sum(axis=-1), at_risk.sum(axis=-2)
-            expected = at_risk * (events.sum(axis=-2) / n)[..., None, :]
-            return np.nan_to_num(events - expected).sum(axis=-1), at_risk, events, expected
+            known = ~np.isnan(at_risk).any(axis=-2, keepdims=True)  # where noise leaves people in each group
+            at_risk, events = np.where(known, at_risk, 1.0), np.where(known, events[..., k].sum(axis=-1), 0.0)
+            expected = at_risk * (events.sum(axis=-2) / at_risk.sum(axis=-2))[..., None, :]
+            return (events - expected).sum(axis=-1), at_risk, events, expected, known
 
         found = Moved(lambda p: parts(p)[0], self.shares, self._noise)
-        _, at_risk, events, expected = parts(self.shares)
-        n, d, share = at_risk.sum(axis=0), events.sum(axis=0), np.nan_to_num(at_risk / at_risk.sum(axis=0))
-        each = np.nan_to_num(d * (n - d) / (n - 1.0 / self.people))
+        _, at_risk, events, expected, known = parts(self.shares)
+        n, d, share = at_risk.sum(axis=0), events.sum(axis=0), at_risk / at_risk.sum(axis=0)
+        each = d * (n - d) / (n - 1.0 / self.people)
         sampled = (np.diag(share @ each) - (share * each) @ share.T) / self.people
         u, df = found.values[:-1], len(self.term.groups) - 1
         statistic = float(u @ np.linalg.pinv((sampled + found.cov)[:-1, :-1], hermitian=True) @ u)
-        if np.isnan(self.shares).all():  # no person is known to be at risk: there is nothing to test
-            statistic = math.nan
-        counts = {"observed": events.sum(axis=-1), "expected": np.nansum(expected, axis=-1)}
-        index = pd.Index(self.term.groups, name=self.term.group)
-        table = Frame({name: self.people * v for name, v in counts.items()}, index=index)
-        few = [note("answers.events")] * bool(self.people * events.sum() < FEW)
+        people = self.people if known.any() else math.nan  # else there is nothing to test
+        statistic *= people / self.people
+        counts = {"observed": people * events.sum(axis=-1), "expected": people * expected.sum(axis=-1)}
+        table = Frame(counts, index=pd.Index(self.term.groups, name=self.term.group))
+        few = [note("answers.events")] * bool(people * events.sum() < FEW)
+        few += [note("answers.risk")] * math.isnan(people)
         said = (*(n for n in self.notes if n.code != "answers"), *few)
         of = f"Log-rank test by {self.term.group}"
         return ChiSquareTest(statistic, df, float(chi2.sf(statistic, df)), of, said, table)
@@ -368,7 +373,10 @@ class SurvivalCurves(Shares):
         said = [f"log-rank {self.test().words}"] if len(groups) > 1 else []
         said += [ROUNDED] * (not self.life)
         said += [NONE_BELOW] * bool((table["events"] < 0.0).any())
-        if (lost := Unusable(self.missing, self.missing_error)).sure:
-            said += [f"Unusable: {lost} of the records, {UNUSABLE}"]
+        if (lost := self._lost).sure:
+            said += [
+                f"Unusable: {lost} of the records, which count for nothing: a time, an event or a group is missing or "
+                f"not as declared; {CODED}."
+            ]
         shown = Table(names, ("at risk", "events", *head), rows, how, blocks)
         return [shown, Paragraph("\n".join([*said, self.footer])), *noted(self.notes)]

@@ -215,8 +215,8 @@ def log_axis(ax: Any, write: Callable[[float], str], least: float, most: float, 
     """Label a logarithmic x axis by plain numbers, `marked` among them: matplotlib's are powers of ten."""
     found = ticks(least, most, ax.bbox.width / ax.figure.dpi, write)
     if marked is not None and least <= marked <= most:
-        apart = _NEAR * math.log(most / least)
-        found = [*(n for n in found if abs(math.log(n / marked)) > apart), marked]
+        space = _NEAR * math.log(most / least)
+        found = [*(n for n in found if abs(math.log(n / marked)) > space), marked]
         ax.set_xticks([], minor=True)
     ax.set_xticks(found, [write(n) for n in found])
     ax.xaxis.set_minor_formatter("")

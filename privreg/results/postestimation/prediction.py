@@ -235,4 +235,6 @@ class HazardPrediction(View):
         names = marked([f"{a:g} to {b:g}" for a, b in table[["start", "stop"]].to_numpy()], table["reliable"])
         blocks = {k * j: f"row {name}" for k, name in enumerate(self.index)} if len(self.index) > 1 else {}
         head = ("hazard", "2.5%", "97.5%", "survival", "2.5%", "97.5%")
-        return [Table(names, head, rows, "Hazards, and survival until their end", blocks), *noted(self.known.notes)]
+        of = dict(self.known.fit.title)["Dep. Variable"]
+        title = f"Hazards of {of}, and survival by them alone until their end"
+        return [Table(names, head, rows, title, blocks), *noted(self.known.notes)]

@@ -296,15 +296,15 @@ def pooled(term: str, y: Array, v: Array, random: bool, method: str, test: str) 
     if method == "hodges_lehmann":
         return pooled_robustly(term, y, v)
     q = float(fixed @ (y - fixed @ y / fixed.sum()) ** 2)
-    apart = float(fixed.sum() - fixed @ fixed / fixed.sum())
-    moments = max(0.0, (q - k + 1.0) / apart)  # DerSimonian and Laird's
+    scale = float(fixed.sum() - fixed @ fixed / fixed.sum())
+    moments = max(0.0, (q - k + 1.0) / scale)  # DerSimonian and Laird's
     tau2 = 0.0 if not random else tau2_reml(y, v) if method == "reml" else moments
     w = 1.0 / (v + tau2)
     mean = float(w @ y / w.sum())
     t = random and test == "hartung_knapp"
     inflated = max(1.0, float(w @ (y - mean) ** 2) / (k - 1)) if t else 1.0
     error, df = math.sqrt(inflated / w.sum()), k - 1.0 if t else math.inf
-    return Pooled(term, mean, error, df, tau2, tau2 / (tau2 + (k - 1.0) / apart), q, w / w.sum())
+    return Pooled(term, mean, error, df, tau2, tau2 / (tau2 + (k - 1.0) / scale), q, w / w.sum())
 
 
 def pooled_robustly(term: str, y: Array, v: Array) -> Pooled:

@@ -27,7 +27,7 @@ def check_field(plan: Plan) -> None:
         raise OptionError("devices in the field have Gaussian noise only; write mechanism='gaussian', and a budget.")
     if plan.label:
         raise OptionError("devices in the field keep whole records private; write private='record'.")
-    if plan.rules.scoring.own:
+    if plan.rules.scoring.custom:
         raise OptionError("devices in the field don't run a score of one's own; take a family by name.")
 
 

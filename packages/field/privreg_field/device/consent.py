@@ -90,37 +90,37 @@ def words(plan: PublicPlan, rows: Answers | Rows | None = None, year: Sequence[F
     about = [plan.title, "", plan.purpose, f"Contact: {plan.contact}. Open until {_day(plan.closes)}."]
     asks = [line for c in plan.form for line in (f"  {c.name}: {c.ask}", f"    {allowed(c)}")]
     theirs = quoted([*about, "", "Your report is made of your answers to:", *asks])
-    told = [] if rows is None else doubts(plan, rows)
+    lines = [] if rows is None else doubts(plan, rows)
     if plan.diary is not None:
         here = "" if rows is None else f" Here there are {1 if isinstance(rows, Mapping) else len(rows)}."
-        told.append(
+        lines.append(
             f"Your report is made of up to {plan.diary.rows} rows of answers, from {_day(plan.diary.until)} on.{here} "
             "The guarantee below is for all of them together, and for how many there are."
         )
     if plan.missing == "refuse":
-        told.append(
+        lines.append(
             "The study asks only who can answer everything: that you don't answer shows, and why can be guessed."
         )
     seen, either, each = "your report", "", ""
     if plan.collectors:
         seen, either = "all that they see", ", one of the operators included,"
         each = ", one operator of each included,"
-    told += _told(plan)
-    told.append(
+    lines += _facts(plan)
+    lines.append(
         f"The guarantee is mu = {plan.title_of_mu}. Suppose somebody{either} knows that your answers are one of two "
         f"possibilities. From {seen} they guess the right one at most {100.0 * guess(mu):.0f} times of 100. A coin "
         "guesses it 50 times."
     )
-    told.append(
+    lines.append(
         f"This would be study {len(year)} this year. From all of them together somebody{each} guesses right at most "
         f"{100.0 * guess(together):.0f} times of 100."
     )
     return "\n".join(
-        ["The study says:", "", *theirs, "", "This device says:", *(f"\n{wrapped(text)}" for text in told)]
+        ["The study says:", "", *theirs, "", "This device says:", *(f"\n{wrapped(text)}" for text in lines)]
     )
 
 
-def _told(plan: PublicPlan) -> list[str]:
+def _facts(plan: PublicPlan) -> list[str]:
     """Sentences on who learns what, and what becomes of the answers."""
     if not plan.collectors:
         return [

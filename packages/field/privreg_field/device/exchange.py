@@ -132,12 +132,12 @@ def turn(s: Session, plan: PublicPlan, plan_hash: bytes, after: int) -> tuple[Fi
         payload = opened(
             _got(s, f"{plan.path}/state", "the state", until), "state", plan.keys, max(len(plan.collectors), 1)
         )
-        state, own = messages.read_state(payload, plan, plan_hash), wire.hash_of(payload)
-        _check_chain(s, plan, state, own)
+        state, hash_of = messages.read_state(payload, plan, plan_hash), wire.hash_of(payload)
+        _check_chain(s, plan, state, hash_of)
         if not plan.opens <= state.time <= plan.closes or not state.open:
             raise RefusedError("the study doesn't ask anybody now: it is not open yet, or it has closed.")
         if place.slot < state.slots[1] and state.number > after:
-            return state, own
+            return state, hash_of
         wait = client.waits(attempt + 4, 0.0)
         if s.clock() + wait > until:
             raise RefusedError("it isn't this token's turn yet; try again later.")
@@ -145,19 +145,19 @@ def turn(s: Session, plan: PublicPlan, plan_hash: bytes, after: int) -> tuple[Fi
         attempt += 1
 
 
-def _check_chain(s: Session, plan: PublicPlan, state: FieldState, own: bytes) -> None:
+def _check_chain(s: Session, plan: PublicPlan, state: FieldState, hash_of: bytes) -> None:
     """Refuse a state that goes back, or that isn't the one after the one before."""
     if state.number == 0 and state.before != state.plan:
         raise RefusedError("the first state doesn't follow the plan.")
     seen = s.memory.seen(s.root, plan.slug)
     if seen is not None:
         back = state.number < seen.number or state.time < seen.time
-        other = state.number == seen.number and own != seen.state
+        other = state.number == seen.number and hash_of != seen.state
         torn = state.number == seen.number + 1 and state.before != seen.state
         if back or other or torn:
             raise RefusedError("the study's states go back, or are others than seen before; ask who invited you.")
-    known = s.memory.note(s.root, plan.slug, Seen(state.plan, state.number, own, state.time))
-    if (known.plan, known.number, known.state) != (state.plan, state.number, own):
+    known = s.memory.note(s.root, plan.slug, Seen(state.plan, state.number, hash_of, state.time))
+    if (known.plan, known.number, known.state) != (state.plan, state.number, hash_of):
         raise RefusedError("another call of this device has seen another state; try again.")
 
 

@@ -206,9 +206,9 @@ class Memory(File):
                 return True
             if any(db.execute(used, (one.plan, one.token)).fetchone() for one in reports.values()):
                 return False
-            own = Fraction(*mu)
+            budget = Fraction(*mu)
             group = _budgets(db, _GROUP, release, root, time - YEAR, clock - YEAR)
-            if squares([*group, own]) > cap or squares([*_budgets(db, _YEAR, clock - YEAR), own]) > total:
+            if squares([*group, budget]) > cap or squares([*_budgets(db, _YEAR, clock - YEAR), budget]) > total:
                 return False
             spent = mu
             for slug, one in reports.items():

@@ -206,11 +206,11 @@ def seal(plain: bytes, key: bytes, info: bytes, source: Callable[[int], bytes] =
     return enc + encrypt(*schedule(shared, info), plain)
 
 
-def encapsulated(key: bytes, own: bytes) -> tuple[bytes, bytes]:
+def encapsulated(key: bytes, secret: bytes) -> tuple[bytes, bytes]:
     """The public key to a secret one, and the secret shared with the owner of another public key: 32 bytes each."""
     if len(key) != KEY:
         raise MessageError(f"a key that shares are sealed to must have {KEY} bytes.")
-    enc, root = x25519(own, BASE), _extract(_KEM, b"", b"eae_prk", x25519(own, key))
+    enc, root = x25519(secret, BASE), _extract(_KEM, b"", b"eae_prk", x25519(secret, key))
     return enc, _expand(_KEM, root, b"shared_secret", enc + key, 32)
 
 

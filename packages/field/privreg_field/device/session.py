@@ -96,8 +96,8 @@ def respond(
         held = Memory() if memory is None else memory
         given = token or invited.token
         mine = messages.read_token(given) if given else None
-        own = mine if mine is not None else Token(0, noise.secret(messages.ID), bytes(messages.MAC))
-        session = Session(invited, root, own, held, transport, sleep, clock, limits, patience)
+        entry = mine if mine is not None else Token(0, noise.secret(messages.ID), bytes(messages.MAC))
+        session = Session(invited, root, entry, held, transport, sleep, clock, limits, patience)
         rows = [row] if isinstance(row, Mapping) else list(row or ())
         return _respond(session, rows, consent, dry_run=dry_run, issued=mine is not None, diary=diary)
     except (ValueError, StoreError, DiaryError, noise.NoiseError) as e:
@@ -123,7 +123,7 @@ def _respond(
             if kept is None:
                 raise RefusedError(f"there is no diary in {diary.path}; name the file with which it was begun.")
             rows = diary.rows(s.invitation.slug, s.root)
-    told: str | None = None
+    asked: str | None = None
     doubted: list[str] = []
     while True:
         before = s.memory.reports(s.root, s.invitation.slug)
@@ -164,13 +164,13 @@ def _respond(
                 f"answers are missing or can't be read: {', '.join(map(repr, unread))}. The study asks only who can "
                 "answer everything."
             )
-        if told is None:  # of a later state the same is asked, at no further cost
-            told, doubted = words(plan, rows, year), [wrapped(one) for one in doubts(plan, rows)]
+        if asked is None:  # of a later state the same is asked, at no further cost
+            asked, doubted = words(plan, rows, year), [wrapped(one) for one in doubts(plan, rows)]
             if dry_run:
-                return Outcome(False, f"{told}\n\nNothing was computed, stored or sent.", plan)
+                return Outcome(False, f"{asked}\n\nNothing was computed, stored or sent.", plan)
             if doubted and callable(agreed) and not agreed("\n".join([*doubted, GO_ON])):
                 raise RefusedError("nothing is computed or sent; mend your answers, and call again.")
-            if not (agreed if isinstance(agreed, bool) else agreed(f"{told}\n\n{QUESTION}")):
+            if not (agreed if isinstance(agreed, bool) else agreed(f"{asked}\n\n{QUESTION}")):
                 raise RefusedError("without consent nothing is computed or sent.")
         made: dict[str, tuple[FieldState, bytes]] = {}
         for each in (one for one in mine if one.slug not in before or before[one.slug].body == b""):

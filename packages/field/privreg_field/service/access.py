@@ -97,8 +97,8 @@ VARIABLE: Final = "PRIVREG_STORE_KEY"
 _SEALED: Final = b"fernet:"
 
 
-def _code(secret: bytes, plan_hash: bytes, key: int, own: bytes) -> bytes:
-    return hmac.new(secret, b"privreg/token/v1\0" + plan_hash + bytes([key]) + own, hashlib.sha256).digest()[:MAC]
+def _code(secret: bytes, plan_hash: bytes, key: int, random: bytes) -> bytes:
+    return hmac.new(secret, b"privreg/token/v1\0" + plan_hash + bytes([key]) + random, hashlib.sha256).digest()[:MAC]
 
 
 def is_good(token: Token, secrets_: Mapping[int, bytes | None], plan_hash: bytes) -> bool:
@@ -121,8 +121,8 @@ class Issuer:
     def tokens(self, count: int) -> Iterator[Token]:
         """Make tokens, by the system's random numbers."""
         for _ in range(count):
-            own = secrets.token_bytes(ID)
-            yield Token(self._number, own, _code(self._secret, self._plan_hash, self._number, own))
+            random = secrets.token_bytes(ID)
+            yield Token(self._number, random, _code(self._secret, self._plan_hash, self._number, random))
 
 
 def _cipher() -> Fernet | None:

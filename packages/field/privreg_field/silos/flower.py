@@ -38,8 +38,8 @@ def silo(message: Message, context: Context) -> Message:
         words = shlex.split(str(config["command"]))
         body = subprocess.run(words, input=ask, stdout=subprocess.PIPE, check=False).stdout.strip()
     else:
-        own = config.get("ledger") or f"{context.run_config['ledgers']}/silo {int(config['partition-id']) + 1}.sqlite"
-        body = answer(str(own), ask)
+        file = config.get("ledger") or f"{context.run_config['ledgers']}/silo {int(config['partition-id']) + 1}.sqlite"
+        body = answer(str(file), ask)
     return Message(content=RecordDict({"answer": ConfigRecord({"body": body})}), reply_to=message)
 
 

@@ -73,12 +73,12 @@ class SiloPlan(NamedTuple):
         column = self.said.get("cluster")
         return 0 if column in (None, SILO) else len(self.said["levels"][column])
 
-    def model(self, silos: Sequence[str] = (), own: str = "", data: str = "") -> PrivateOnlineRegression:
+    def model(self, silos: Sequence[str] = (), mine: str = "", data: str = "") -> PrivateOnlineRegression:
         """The model of some silos, all by default, with the rows of one. Raises as `from_formula` does."""
         given = {name: self.said[name] for name in _MODEL if name in self.said}
         given["family"] = family_of(given.get("family", "huber"))
         schema = Schema.from_document({name: self.said[name] for name in files.PARTS if name in self.said})
-        parts = {name: source(data if name == own else "") for name in silos or self.silos}
+        parts = {name: source(data if name == mine else "") for name in silos or self.silos}
         return PrivateOnlineRegression.from_formula(given.pop("formula"), parts, trust="silos", schema=schema, **given)
 
     @property

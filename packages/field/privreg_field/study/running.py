@@ -31,8 +31,8 @@ def parser_of(verb: str, prog: str | None = None, **defaults: Any) -> argparse.A
         for name, each in said["verbs"].items():
             _add(under.add_parser(name, help=each["about"], allow_abbrev=False), each["options"])
         return parser
-    own, common = said["options"], _said()["common"]["options"] if said.get("common") else {}
-    _add(parser, {**{name: own[name] for name in own if name == "verb"}, **common, **own})
+    options, common = said["options"], _said()["common"]["options"] if said.get("common") else {}
+    _add(parser, {**{name: options[name] for name in options if name == "verb"}, **common, **options})
     parser.set_defaults(**defaults)
     return parser
 

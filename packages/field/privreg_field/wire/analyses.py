@@ -70,14 +70,14 @@ def parts_of(said: Any) -> list[tuple[Part, dict[str, Any]]]:
     out: list[tuple[Part, dict[str, Any]]] = []
     for k, one in enumerate(found):
         name = Record(one, "an analysis").text("name", 31)
-        own = {key: v for key, v in one.items() if key != "name"}
+        members = {key: v for key, v in one.items() if key != "name"}
         if not NAME.fullmatch(name) or name in {part.name for part, _ in out}:
             raise MessageError("an analysis has a short name, a-z, 0-9, - and _, that no other has.")
-        own = {key: v for key, v in own.items() if not key.startswith("x_")}
-        if own.keys() - OWN or OWN & common.keys():
+        members = {key: v for key, v in members.items() if not key.startswith("x_")}
+        if members.keys() - OWN or OWN & common.keys():
             raise MessageError("an analysis says what the study says for all, or the study what an analysis says.")
         people = (0, WORDS) if ends is None else (ends[k - 1] if k else 0, ends[k])
-        out.append((Part(name, whole, people), common | own))
+        out.append((Part(name, whole, people), common | members))
     if not out:
         raise MessageError("a study has at least one analysis.")
     return out

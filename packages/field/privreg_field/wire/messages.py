@@ -172,8 +172,8 @@ def _ask(record: Record, plan: PublicPlan) -> Ask:
     step = record.real("step")
     signs = record.items("signs", most=groups)
     octets = tuple(wire.unbase(s, "'signs' of the state") for s in signs)
-    apart = role == "main" and bool(signs)
-    if (signs and not apart) or (apart and (len(signs) != groups or any(len(s) != -(-plan.size // 8) for s in octets))):
+    group = role == "main" and bool(signs)
+    if (signs and not group) or (group and (len(signs) != groups or any(len(s) != -(-plan.size // 8) for s in octets))):
         raise MessageError("'signs' of the state must have a bit for each coefficient of each group.")
     offsets = _by_group(record, "offsets", groups, plan.size)
     if offsets and (role != "main" or signs or len(offsets) != groups):

@@ -136,7 +136,7 @@ def read_diary(record: Record, columns: Mapping[str, Column], family: str, times
     ):
         raise MessageError("'diary' of the plan takes out levels that its score, or so many rows, don't go with.")
     if out.weight != "":
-        own = columns.get(out.weight) if isinstance(out.weight, str) else None
-        if own is None or own.levels or not 0.0 <= own.low < own.high < math.inf:
+        weight = columns.get(out.weight) if isinstance(out.weight, str) else None
+        if weight is None or weight.levels or not 0.0 <= weight.low < weight.high < math.inf:
             raise MessageError("'weight' of the diary must be a column with bounds from 0 on, or empty.")
     return out

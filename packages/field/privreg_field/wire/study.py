@@ -180,8 +180,8 @@ class PublicPlan(NamedTuple):
         if role == "clamping":
             return len(self.clamping)
         if role == "measures":
-            told = self.blocks + 2 if self.family == "multinomial" else MEASURES[self.family]
-            return told + int(self.silent)
+            measures = self.blocks + 2 if self.family == "multinomial" else MEASURES[self.family]
+            return measures + int(self.silent)
         if role == "moments" and self.is_wide:
             return 2 * len(self.wide)
         if role == "moments":
@@ -206,7 +206,7 @@ def read_plans(payload: bytes) -> tuple[PublicPlan, ...]:
     MessageError
         If anything is unknown to this version, out of range, or not private: the text names the member.
     """
-    plans = tuple(_read(own, part) for part, own in analyses.parts_of(loads(payload, "the plan")))
+    plans = tuple(_read(entry, part) for part, entry in analyses.parts_of(loads(payload, "the plan")))
     if len({plan.release_group for plan in plans}) > 1:
         raise MessageError("the analyses of a study are of one release group.")
     if analyses.together((p.mu, p.part.people) for p in plans) > Fraction(*plans[0].together) ** 2:
@@ -381,8 +381,8 @@ def _clamping(record: Record, roles: Mapping[str, Role], columns: Mapping[str, C
     if len(set(map(str, names))) != len(names):
         raise MessageError("'clamping' of the plan names a column twice.")
     for name in names:
-        own = columns.get(name) if isinstance(name, str) else None
-        if own is None or own.levels or not (math.isfinite(own.low) or math.isfinite(own.high)):
+        column = columns.get(name) if isinstance(name, str) else None
+        if column is None or column.levels or not (math.isfinite(column.low) or math.isfinite(column.high)):
             raise MessageError("'clamping' of the plan must name columns with bounds.")
     return names
 
@@ -455,11 +455,11 @@ _ORDER: Final = (
 
 def _plan_object(plans: Sequence[PublicPlan]) -> dict[str, Any]:
     plan, each = plans[0], [_analysis_object(one) for one in plans]
-    own: dict[str, Any] = each[0]
+    members: dict[str, Any] = each[0]
     if plan.part.name:
         ends = None if all(p.part.people == Part().people for p in plans) else [p.part.people[1] for p in plans]
         named = [{"name": p.part.name, **one} for p, one in zip(plans, each, strict=True)]
-        own = {"together": {"mu": list(plan.together), "below": ends}, "analyses": named}
+        members = {"together": {"mu": list(plan.together), "below": ends}, "analyses": named}
     out = {
         "v": VERSION,
         "study": plan.study,
@@ -480,7 +480,7 @@ def _plan_object(plans: Sequence[PublicPlan]) -> dict[str, Any]:
         **({"x_texts": dict(plan.texts)} if plan.texts else {}),
         **({"x_languages": dict(plan.languages)} if plan.languages else {}),
         **({"collectors": plain(plan.collectors)} if plan.collectors else {}),
-        **own,
+        **members,
     }
     return {name: out[name] for name in _ORDER if name in out}
 

@@ -39,7 +39,7 @@ def read(column: Column, answer: object) -> float | None:
     return value if value is None or column.levels else min(max(value, column.low), column.high)
 
 
-def _own(answer: object) -> object:
+def _item(answer: object) -> object:
     """An answer as Python has it, where it is one of NumPy's."""
     if not isinstance(answer, str | int | float) and hasattr(answer, "item"):
         try:
@@ -51,7 +51,7 @@ def _own(answer: object) -> object:
 
 def _plain(column: Column, answer: object) -> float | None:
     """One answer before it is clamped."""
-    answer = _own(answer)
+    answer = _item(answer)
     if column.levels:
         if not isinstance(answer, str | int | float):
             return None
@@ -90,7 +90,7 @@ def wrong(plan: PublicPlan, answers: Mapping[str, object]) -> list[str]:
     """Corrections of answers that can't be read, by column; public words, for the respondent's own eyes."""
     out = []
     for column in plan.form:
-        answer = _own(answers.get(column.name))
+        answer = _item(answers.get(column.name))
         blank = answer is None or (isinstance(answer, str) and not answer.strip())
         missing = blank or (isinstance(answer, float) and math.isnan(answer))
         if not missing and read(column, answer) is None:

@@ -127,13 +127,13 @@ def extra(a: float, at: float, eta: float, y: float) -> tuple[float, float]:
     steps, x = (math.log1p(-1.0 / (3.0 + mean)), log(near)), (at * near, 3.0 * at * near)
     sizes = [exp((1.0 / at + 1.0) * math.log1p(v)) for v in x]
 
-    def apart(count: float) -> float:
+    def gap(count: float) -> float:
         return sizes[1] * exp(count * steps[1]) / 3.0 - sizes[0] * exp(count * steps[0]) + 2.0 / 3.0
 
     rise = near * (divide((1.0 + x[1]) * math.log1p(x[1]), x[1]) - divide((1.0 + x[0]) * math.log1p(x[0]), x[0]))
     peak = divide(log(divide(steps[1] * sizes[1], 3.0 * steps[0] * sizes[0])), steps[0] - steps[1])
-    most = max(abs(apart(0.0)), abs(apart(max(peak, 0.0))), 2.0 / 3.0)
-    return divide(apart(y), most), divide(rise, most)
+    most = max(abs(gap(0.0)), abs(gap(max(peak, 0.0))), 2.0 / 3.0)
+    return divide(gap(y), most), divide(rise, most)
 
 
 def tobit(low: float, high: float, s: float, eta: float, y: float) -> tuple[float, ...]:
@@ -152,8 +152,8 @@ def tobit(low: float, high: float, s: float, eta: float, y: float) -> tuple[floa
     square = (k * k * (more + tail) + normal(inner) - inner * density(inner) - tail - k * density(k)) / below
     hazard = density(cut) / below if cut > -k else 0.0
     steep, rise = hazard * (inner - mean), hazard * (inner * inner - square)
-    own = -side * mean / k, steep, (square - least) / (k * k - least)
-    return *own, 0.5 * cut * rise / (k * k), side * (cut * steep - mean) / k, -0.5 * side * rise / k
+    first = -side * mean / k, steep, (square - least) / (k * k - least)
+    return *first, 0.5 * cut * rise / (k * k), side * (cut * steep - mean) / k, -0.5 * side * rise / k
 
 
 def normal(v: float) -> float:
@@ -282,8 +282,8 @@ def gauged(gauge: Gauged, etas: Floats, y: float) -> list[float]:
     """Measures of fit of a record's predictors, in [0, 1]; 1/2 of what is no number."""
     out = _measures(gauge, etas, y)
     if gauge.silent:
-        told = not any(math.isnan(v) for v in out)
-        return [*(out if told else [0.0] * len(out)), 1.0 if told else 0.0]
+        usable = not any(math.isnan(v) for v in out)
+        return [*(out if usable else [0.0] * len(out)), 1.0 if usable else 0.0]
     return [half(v) for v in out]
 
 
@@ -291,14 +291,14 @@ def _measures(gauge: Gauged, etas: Floats, y: float) -> list[float]:
     eta, family = etas[0], gauge.family
     if family in {codes.HUBER, codes.SQUARED}:
         r = clipped(divide(y - eta, gauge.residual), -1.0, 1.0)
-        apart = clipped(divide(y - gauge.centre, gauge.spread), -1.0, 1.0)
-        return [r * r, apart * apart, 0.5 + 0.5 * apart]
+        away = clipped(divide(y - gauge.centre, gauge.spread), -1.0, 1.0)
+        return [r * r, away * away, 0.5 + 0.5 * away]
     if family in {codes.EXPECTILE, codes.QUANTILE}:
         return [math.nan if math.isnan(y - eta) else 1.0 if y < eta else 0.0]
     if family in codes.COUNTS:
         mean = exp(eta if eta < 700.0 else 700.0) if not math.isnan(eta) else math.nan
-        own = y * log(max(y, 1e-300)) if y > 0.0 else 0.0
-        deviance = 2.0 * (own - y * eta - (y - mean))
+        best = y * log(max(y, 1e-300)) if y > 0.0 else 0.0
+        deviance = 2.0 * (best - y * eta - (y - mean))
         rate = clipped(divide(mean, gauge.y_max), 0.0, 1.0)
         share = clipped(divide(y, gauge.y_max), 0.0, 1.0)
         return [clipped(deviance / (2.0 * CAP), 0.0, 1.0), share, rate + 0.0 * y]

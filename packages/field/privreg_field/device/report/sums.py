@@ -73,12 +73,12 @@ def _followed(sums: Sums, ask: SumAsk, rows: Sequence[Row]) -> list[float]:
     xs = [[score.clipped(v, *ends) for v, *ends in zip(rows[j].x, sums.lows, sums.highs, strict=True)] for j in here]
     if ask.role == "location":
         root, short = math.sqrt(longest2(sums.located, True) + 1.0), math.sqrt(longest2(sums.located, False))
-        told = score.summed([_places(sums, x, 0.0, persons=False) for x in xs], [1.0 / len(here)] * len(here))
+        means = score.summed([_places(sums, x, 0.0, persons=False) for x in xs], [1.0 / len(here)] * len(here))
         events, times = [0.0] * len(rows), [0.0] * len(rows)
         for j in here:
             part = score.exp(rows[j].offset) / (sums.edges[j + 1] - sums.edges[j])
             events[j], times[j] = rows[j].y, score.clipped(part, 0.0, 1.0) / math.sqrt(len(rows))
-        return [v / root for v in (*(v * short for v in told), *events, *times)]
+        return [v / root for v in (*(v * short for v in means), *events, *times)]
     zs = [[score.dot(line, x) for line in ask.rows] for x in xs]
     etas = [score.dot(z, ask.theta) + rows[j].offset for z, j in zip(zs, here, strict=True)]
     squares, out, before, one = [max(score.dot(z, z), LEAST) for z in zs], list[list[float]](), 0.0, [1.0] * len(here)

@@ -123,8 +123,8 @@ def _added_up(store: Store) -> str:
 
     def fold(place: Place) -> None:
         values = waiting.pop(place)
-        told = np.frombuffer(b"".join(values), dtype="<i4").reshape(len(values), -1)
-        found[place] = chains.add(found.get(place), told, place.role)
+        reports = np.frombuffer(b"".join(values), dtype="<i4").reshape(len(values), -1)
+        found[place] = chains.add(found.get(place), reports, place.role)
 
     count = 0
     for place, values in store.reports():

@@ -92,8 +92,8 @@ def _serve(a: argparse.Namespace) -> str:
 def _services(a: argparse.Namespace, plan: PublicPlan, stores: Sequence[Store], options: Options) -> list[Handler]:
     """Handlers of the study's analyses, by the keys that the plan names; raises OptionError if they are others."""
     if plan.collectors:
-        own = str(a.key or Path(a.plan).with_name(f"{a.role}.key"))
-        return [SumService(two.scheduler_of(store, a.role, own), options) for store in stores]
+        path = str(a.key or Path(a.plan).with_name(f"{a.role}.key"))
+        return [SumService(two.scheduler_of(store, a.role, path), options) for store in stores]
     key = keys.load(a.state_key or Path(a.plan).with_name("server.key"))
     return [Service(Scheduler(store, key), options) for store in stores]
 

@@ -76,8 +76,8 @@ def write_tokens(
         secret, kept = new_secret()
         number = store.issue(kept)
     if issuer is not None:
-        told = {"v": wire.VERSION, "plan": wire.base(plan_hash), "key": number, "secret": wire.base(secret)}
-        write_bytes(issuer, wire.dumps(told) + b"\n", secret=True, new=True)
+        members = {"v": wire.VERSION, "plan": wire.base(plan_hash), "key": number, "secret": wire.base(secret)}
+        write_bytes(issuer, wire.dumps(members) + b"\n", secret=True, new=True)
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
     made = list(Issuer(number, secret, plan_hash).tokens(count))

@@ -37,13 +37,13 @@ class Quota:
         """True if one more request of this address may be answered."""
         if self._rate <= 0.0:
             return True
-        own, now = hashlib.blake2b(place_of(address).encode(), key=self._key, digest_size=16).digest(), time.monotonic()
+        who, now = hashlib.blake2b(place_of(address).encode(), key=self._key, digest_size=16).digest(), time.monotonic()
         if len(self._left) > MOST:
             self._left.clear()
         most = self._rate * BURST
-        left, before = self._left.get(own, (most, now))
+        left, before = self._left.get(who, (most, now))
         left = min(left + (now - before) * self._rate, most)
-        self._left[own] = (max(left - 1.0, 0.0), now)
+        self._left[who] = (max(left - 1.0, 0.0), now)
         return left >= 1.0
 
 

@@ -299,9 +299,9 @@ class Handler:
     async def results(self, request: Request) -> Response:
         """Coefficients with their precision, and what is promised."""
         self._shows(request, public=self.options.public_results)
-        return JSONResponse(await asyncio.to_thread(self.told))
+        return JSONResponse(await asyncio.to_thread(self.found))
 
-    def told(self) -> dict[str, Any]:
+    def found(self) -> dict[str, Any]:
         """Answer of `results`; "ready" is false while reports still set the scales."""
         plan, known = self.scheduler.plan, self.scheduler.known()
         head = {

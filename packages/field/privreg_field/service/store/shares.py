@@ -86,7 +86,7 @@ class Shares(RecordStore):
         if not tokens:
             return {}
         found = c.exec_driver_sql(self._sql(_KNOWN.format(", ".join("?" * len(tokens)))), (self._slug, *tokens))
-        return {id_: _Row(k, status, own) for id_, k, status, own in found}
+        return {id_: _Row(k, status, sealed) for id_, k, status, sealed in found}
 
     def has(self, token: bytes, body_hash: bytes) -> bool:
         """True if these bytes of a token count."""

@@ -129,8 +129,8 @@ class Store(RecordStore):
 
     def beside(self, name: str) -> Path:
         """A file beside the database."""
-        own = self.slug[len(self.study) + 1 :]  # of an analysis, which has keys of its own
-        return self.path.with_name(".".join([self.path.name, *([own] if own else []), name]))
+        analysis = self.slug[len(self.study) + 1 :]  # of an analysis, which has keys of its own
+        return self.path.with_name(".".join([self.path.name, *([analysis] if analysis else []), name]))
 
     # --- the study -------------------------------------------------------------------------------------
 
@@ -163,8 +163,8 @@ class Store(RecordStore):
     def known(self) -> bool:
         """True if the database has a study."""
         with self.reading() as c:
-            own = c.execute(sa.select(t.study.c.slug).where(t.study.c.slug == self.slug)).first()
-            return own is not None or self.other_studies(c)
+            row = c.execute(sa.select(t.study.c.slug).where(t.study.c.slug == self.slug)).first()
+            return row is not None or self.other_studies(c)
 
     def about(self) -> About:
         """The study. Raises StoreError if it was moved to another database, or this is a backup."""
@@ -317,7 +317,7 @@ class Store(RecordStore):
         if not tokens:
             return {}
         found = c.exec_driver_sql(self.sql(_KNOWN.format(", ".join("?" * len(tokens)))), (self.slug, *tokens))
-        return {token: own for token, own in found}
+        return {token: record for token, record in found}
 
     def _fold(self, c: sa.Connection, some: Sequence[Arrived]) -> None:
         """Add new reports to their cells."""
@@ -330,8 +330,8 @@ class Store(RecordStore):
         have = self._cells(c, sorted({place.state for place in places}))
         made, more = list[dict[str, Any]](), list[dict[str, Any]]()
         for place, values in places.items():
-            told = np.frombuffer(b"".join(values), dtype="<i4").reshape(len(values), -1)
-            cell = chains.add(have.get(place), told, place.role)
+            reports = np.frombuffer(b"".join(values), dtype="<i4").reshape(len(values), -1)
+            cell = chains.add(have.get(place), reports, place.role)
             (more if place in have else made).append(
                 {
                     "study": self.slug, "k": place.state, "role": place.role, "grp": place.group, "people": cell.people,

@@ -23,8 +23,8 @@ meta = sa.Table("meta", METADATA, sa.Column("name", sa.String(64), primary_key=T
 
 def _of_study(name: str, key: Sequence[str], *rest: Any, metadata: sa.MetaData = METADATA, **more: Any) -> sa.Table:
     """A table whose rows are of one study each, and that beside it has these columns as its key."""
-    own = sa.Column("study", sa.String(127), nullable=False)
-    return sa.Table(name, metadata, own, *rest, sa.PrimaryKeyConstraint("study", *key), **more)
+    study = sa.Column("study", sa.String(127), nullable=False)
+    return sa.Table(name, metadata, study, *rest, sa.PrimaryKeyConstraint("study", *key), **more)
 
 
 study = sa.Table(

@@ -110,8 +110,8 @@ def make(scheduler: SumScheduler, options: Options = Options(), *others: SumSche
 
 def scheduler_of(store: Store, role: str, key: str) -> SumScheduler:
     """The scheduler at one of the collectors, which speaks with the other."""
-    own = keys.load_collector(key)
-    scheduler = SumScheduler(store, own)
+    collector = keys.load_collector(key)
+    scheduler = SumScheduler(store, collector)
     if (letter := scheduler.letter) != role:
         raise OptionError(
             f"{key!r} has the keys that the plan names as those of collector {letter}, and --role is {role}. If this "
@@ -119,7 +119,7 @@ def scheduler_of(store: Store, role: str, key: str) -> SumScheduler:
             "--key FILE, or have the analyst swap key and seal of the two in the study's file, and sign it anew."
         )
     other = scheduler.plan.collectors[1 - LETTERS.index(role)]
-    scheduler.post = peer.poster(other.url, scheduler.plan.study + scheduler.plan.path, own.sign, other.key)
+    scheduler.post = peer.poster(other.url, scheduler.plan.study + scheduler.plan.path, collector.sign, other.key)
     return scheduler
 
 

@@ -52,7 +52,7 @@ SOON: Final = 0.2  # Seconds until a batch is offered again of which the other c
 class BatchLog(Study, RecordStore):
     """Batch log of one of two collectors: states, shares, batches.
 
-    `own` are its keys; None only looks, and then `place` is the collector's in the plan. `post` sends to the other
+    `collector` are its keys; None only looks, and then `place` is its place in the plan. `post` sends to the other
     collector, see `peer.Post`; `clock` and `even` are as in `scheduler.Clock`.
     Raises OptionError if the keys are not those of a collector that the plan names, or states don't follow from
     published sums.
@@ -61,28 +61,28 @@ class BatchLog(Study, RecordStore):
     def __init__(
         self,
         store: Store,
-        own: CollectorKeys | None,
+        collector: CollectorKeys | None,
         post: Post | None = None,
         clock: Callable[[], float] = time.time,
         even: Callable[[], float] = steady,
         place: int = 0,
     ) -> None:
-        self._own, self.post, self._place = own, post, place
-        super().__init__(store, None if own is None else own.sign, clock, even)
+        self._keys, self.post, self._place = collector, post, place
+        super().__init__(store, None if collector is None else collector.sign, clock, even)
 
     def _begin(self) -> None:
         self.records = self
         if self.plan.bits > MOST_BITS:
             raise OptionError("mu is too small for collectors of this release; it must be 0.0005 or more.")
         self.chain, self.shares, self.keys = chain_of(self.plan), self.store.shares, BatchKeys(self.store.beside)
-        if self._own is not None:
+        if self._keys is not None:
             both = [(c.key, c.seal) for c in self.plan.collectors]
-            if self._own.public not in both:
-                mixed = self._own.public[1] in {c.seal for c in self.plan.collectors}
+            if self._keys.public not in both:
+                mixed = self._keys.public[1] in {c.seal for c in self.plan.collectors}
                 why = "their key and seal are those of different collectors in the plan: have the analyst swap them "
                 why = f"{why}back in the study's file, and sign it anew" if mixed else "give the file of one"
                 raise OptionError(f"these keys are of neither collector that the plan names; {why}.")
-            self._place = both.index(self._own.public)
+            self._place = both.index(self._keys.public)
         self.letter, self._other = LETTERS[self._place], LETTERS[1 - self._place]
         self._met = False  # The other was asked which batches it knows to be fixed here
         self._over = -1  # Last batch fixed here, as the other has said: of a state, too, that a backup lacks
@@ -95,7 +95,7 @@ class BatchLog(Study, RecordStore):
         self._ended = False
         for held in self.store.states():
             self._follow(held)
-        if self._own is not None:
+        if self._keys is not None:
             self._burn()
 
     @property
@@ -201,11 +201,11 @@ class BatchLog(Study, RecordStore):
 
     def _sealed(self, share: Share) -> bytes | None:
         """A share as it is kept; None if it can't be kept now, empty if it can't be opened."""
-        assert self._own is not None
+        assert self._keys is not None
         if share.state >= len(self.states):
             return b""
         info = share_info(self.letter, self.states[share.state].hash, share.token)
-        plain = sealing.opened(share.sealed, self._own.seal, info, self.plan.roles[share.role].numbers)
+        plain = sealing.opened(share.sealed, self._keys.seal, info, self.plan.roles[share.role].numbers)
         if plain is None:
             return b""
         key = self._key_of(share.state)
@@ -323,9 +323,9 @@ class BatchLog(Study, RecordStore):
 
     def head(self, answer: bytes, nonce: bytes, status: int) -> str:
         """Head of an answer to the other collector: see `peer.head`."""
-        assert self._own is not None
-        return peer.head(answer, self._own.sign, nonce, f"answer {status}")
+        assert self._keys is not None
+        return peer.head(answer, self._keys.sign, nonce, f"answer {status}")
 
     def _signed(self, kind: str, k: int, **members: Any) -> bytes:
-        assert self._own is not None
-        return peer.envelope(Signed(kind, self.letter, k, **members), self.plan_hash, self._own.sign)
+        assert self._keys is not None
+        return peer.envelope(Signed(kind, self.letter, k, **members), self.plan_hash, self._keys.sign)

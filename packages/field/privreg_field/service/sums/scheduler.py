@@ -256,13 +256,13 @@ class SumScheduler(BatchLog):
 
     def _propose(self, *, is_open: bool) -> bool:
         """Make the next state, keep it, sign it, and publish it once the other has signed it, too."""
-        assert self._own is not None
+        assert self._keys is not None
         k, when = len(self.states) - 1, self._when(is_open=is_open)
         payload, kept = b"", self.keys.state(k + 1)
         if kept:
             said = messages.read_state(kept, self.plan, self.plan_hash)
             if said.open == is_open and abs(said.time - when) <= 0.5 * STANDS:  # the other would refuse an older one
-                payload = keys.signed("state", kept, self._own.sign)
+                payload = keys.signed("state", kept, self._keys.sign)
         try:
             one, _ = self._send(self._signed("next", k, payload=payload), "next", "where")
         except Away:
@@ -352,7 +352,7 @@ class SumScheduler(BatchLog):
 
     def _next(self, one: Signed) -> bytes:
         """Sign A's state, if it follows and has this process's nonce; hand out one that both have signed."""
-        assert self._own is not None
+        assert self._keys is not None
         number = one.state + 1
         asked = number == len(self.states) and self._place == 1 and self._met
         if asked and one.payload:
@@ -365,9 +365,9 @@ class SumScheduler(BatchLog):
             if not max(first, when - STANDS) <= said.time <= when + STANDS:
                 raise Away("another time")
             if said.nonces[NONCE:] == self._nonce:
-                own = wire.key_id(self._own.public[0]), self._own.sign.sign(message)
+                signature = wire.key_id(self._keys.public[0]), self._keys.sign.sign(message)
                 self.keys.make(number, found.payload)
-                self._accept(wire.seal(found._replace(signatures=(*found.signatures[:1], own))))
+                self._accept(wire.seal(found._replace(signatures=(*found.signatures[:1], signature))))
         if asked and number == len(self.states):
             return self._where()
         if not 0 <= number < len(self.states):

@@ -229,15 +229,15 @@ def _analyses(doc: Mapping[str, Any]) -> list[tuple[Part, dict[str, Any]]]:
     whole = Mu(mu.numerator, mu.denominator)
     out, low = [], Fraction(0)
     for (name, one), share in zip(named, shares, strict=True):
-        own = {k: v for k, v in one.items() if k != "share"} | {k: asked[k] for k in _OF_ALL if k in asked}
+        declared = {k: v for k, v in one.items() if k != "share"} | {k: asked[k] for k in _OF_ALL if k in asked}
         people = (0, WORDS)
         if split == "people":
             people = round(low * WORDS), round((low + share) * WORDS)
-            own |= {"rows": max(round(asked["rows"] * share), 1)} if isinstance(asked.get("rows"), int) else {}
+            declared |= {"rows": max(round(asked["rows"] * share), 1)} if isinstance(asked.get("rows"), int) else {}
         else:  # the largest number of millionths whose square is no more than its share of the whole's
-            own["mu"] = math.isqrt(int(mu * mu * share * PARTS**2)) / PARTS
+            declared["mu"] = math.isqrt(int(mu * mu * share * PARTS**2)) / PARTS
         low += share
-        out.append((Part(name, whole, people), own))
+        out.append((Part(name, whole, people), declared))
     return out
 
 

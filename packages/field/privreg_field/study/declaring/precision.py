@@ -64,12 +64,12 @@ def _price(m: int, noise: float) -> str:
 def _fit(fit: FitPlan, several: bool, sds: Mapping[str, float] = MappingProxyType({})) -> tuple[str, float]:
     """Text of `pr.plan`, and the noise's variance over that of sampling, on average."""
     assert fit.rows is not None  # by whoever calls
-    told: list[Any] = []
+    pilot: list[Any] = []
     if sds:
         design, left = fit.spec.design, sds.get(str(fit.spec.design.endog_bare)) if fit.spec.family.scaled else None
-        own = {c: sd for c, sd in sds.items() if c in design.columns and c not in design.endog_sources}
-        told = [{"sd": own, "residual_sd": left}]
-    plan = power.plan_of_fit(fit, fit.rows, *told)
+        given = {c: sd for c, sd in sds.items() if c in design.columns and c not in design.endog_sources}
+        pilot = [{"sd": given, "residual_sd": left}]
+    plan = power.plan_of_fit(fit, fit.rows, *pilot)
     noise = math.nan
     if several:
         free = plan._at(replace(fit.spec, budget=Budget.declare(BUDGETS[1])))

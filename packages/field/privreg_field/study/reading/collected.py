@@ -89,7 +89,7 @@ def _begun(plan: PublicPlan) -> tuple[FitPlan, Plan, NDArray[np.intp]]:
     return begun(
         plan,
         lambda fit: plan_of(fit.spec, fit.settings, guess_of(fit.spec, fit.start_params)),
-        lambda fit, own: (roles_of(own, mu_of(fit.spec.budget.mu)), [r.role for r in own.rounds]) == wanted,
+        lambda fit, made: (roles_of(made, mu_of(fit.spec.budget.mu)), [r.role for r in made.rounds]) == wanted,
     )
 
 

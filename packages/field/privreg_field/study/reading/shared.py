@@ -164,7 +164,7 @@ class Published(NamedTuple):
     status: str  # One of `STATUS`
     listed: bytes = b""  # Hash of the list of ids
     words: bytes = b""  # Its shares' sum with its noise
-    own: bytes = b""  # Hash of the envelope with it
+    mine: bytes = b""  # Hash of the envelope with it
     other: bytes = b""  # Hash of the other collector's, as it was sent to this one
     vouched: bool = False  # It says that it heard the other's commitment before its own sum left
 
@@ -208,7 +208,7 @@ def read_sums(data: bytes, plan: PublicPlan, plan_hash: bytes) -> Said:
             if (value.letter, value.state, value.people, value.listed) != (letter, k, batch.people, batch.listed):
                 raise MessageError("a sum is signed for another batch than it is published for.")
             vouched = each.has("vouched") and each.flag("vouched")  # collectors of earlier releases don't say it
-            batch = batch._replace(words=value.words, own=wire.hash_of(envelope), other=other, vouched=vouched)
+            batch = batch._replace(words=value.words, mine=wire.hash_of(envelope), other=other, vouched=vouched)
         out.append(batch)
     return Said(letter, issued, tuple(out))
 
@@ -266,7 +266,7 @@ class SharedStudy(Study):
             for name, words in zip(self._names, (one.words, other.words), strict=True):
                 if len(words) != peers.WORD * numbers:
                     raise StudyError(f"{name} has published a sum of batch {k} that no reports add up to.")
-            if (one.own, other.own) != (other.other, one.other):
+            if (one.mine, other.mine) != (other.other, one.other):
                 raise StudyError(
                     f"the collectors don't agree on their sums of batch {k}: one has published another sum than it has "
                     "sent the other; ask both."
@@ -331,15 +331,15 @@ class SharedStudy(Study):
         """Counts as a dashboard shows them: by state, of what both say; by minute, as the first server tells them."""
         both, plan = self._both(), self.signed
         held, last = self._held(both), len(self._sums.batches) if self._is_open else -1
-        told = wire.Record(json.loads(self._servers[0].get("progress")), "the counts")
+        counts = wire.Record(json.loads(self._servers[0].get("progress")), "the counts")
         rounds = tuple(Round(k, role, n, end if k == last else None, k == last) for k, role, n, end in held)
         state, issued = max(len(self._states) - 1, 0), max(one.issued for one in both)
-        status = told.choice("status", PHASES) if self._is_open else PHASES[-1]
+        status = counts.choice("status", PHASES) if self._is_open else PHASES[-1]
         known = Known(
             rounds, state, self._is_open, plan.closes, issued, self._plan.rows, status=status,
             collectors=self._sides(both),
         )  # fmt: skip
-        minutes = {name: told.mapping(name) for name in ("totals", "recent", "whole")}
+        minutes = {name: counts.mapping(name) for name in ("totals", "recent", "whole")}
         return json.dumps(progress(plan, known, minutes)).encode()
 
     def _sides(self, both: tuple[Said, Said]) -> tuple[Side, ...]:

@@ -181,11 +181,11 @@ class Study(Shown):
 
     def _must_be(self, name: str | None) -> None:
         """Refuse the name of another analysis than this one. Raises OptionError."""
-        own = self.signed.part.name
-        if name is not None and not own:
+        part = self.signed.part.name
+        if name is not None and not part:
             raise OptionError(f"analysis={shown(name)}: the study has one analysis, which has no name; leave it out.")
         if name is not None:
-            choose("analysis", name, (own,))
+            choose("analysis", name, (part,))
 
     def _warned(self) -> Any:
         """Results, after a warning of rows not to be relied on, at the line of whoever asked."""
@@ -349,9 +349,9 @@ def _holds(cells: Cells, before: Cells) -> bool:
 def _agree(name: str, value: Any, signed: dict[str, Any]) -> bool:
     if name not in signed:
         return False
-    own = signed[name]
+    entry = signed[name]
     if name in {"bounds", "levels"}:
-        return isinstance(value, dict) and all(k in own and [*v] == [*own[k]] for k, v in value.items())
+        return isinstance(value, dict) and all(k in entry and [*v] == [*entry[k]] for k, v in value.items())
     if name == "family":
-        return bool(value == own or (isinstance(value, str) and value.lower() == type(own).__name__.lower()))
-    return bool(value == own)
+        return bool(value == entry or (isinstance(value, str) and value.lower() == type(entry).__name__.lower()))
+    return bool(value == entry)

@@ -138,17 +138,17 @@ class Crowd:
             made = zip(groups.tolist(), held, strict=True)
             return ask.role, [answer.values(role, answer.of_person(self.plan, ask, g, rows)) for g, rows in made]
         u = self.plan.d + int(self.plan.constant) + int(self.plan.moment_response)  # numbers of a direction
-        told = np.zeros((len(who), u if role.form == lattice.MOMENTS else role.numbers))
+        sent = np.zeros((len(who), u if role.form == lattice.MOMENTS else role.numbers))
         at = np.asarray(who, dtype=np.int64)
         for group in np.unique(groups).tolist():
             here = groups == group
-            own = inside._replace(
+            narrow = inside._replace(
                 offsets=inside.offsets[group : group + 1], thresholds=inside.thresholds[group : group + 1]
             )
             block = picked(self._held, at[here])
-            devices = Devices(self.engine, own, gauge)
-            told[here] = devices.directions(block) if role.form == lattice.MOMENTS else devices.before_noise(block)[0]
-        return ask.role, [answer.values(role, row) for row in told.tolist()]
+            devices = Devices(self.engine, narrow, gauge)
+            sent[here] = devices.directions(block) if role.form == lattice.MOMENTS else devices.before_noise(block)[0]
+        return ask.role, [answer.values(role, row) for row in sent.tolist()]
 
     def bodies(self, state: FieldState, who: Sequence[int], tokens: Sequence[Token]) -> list[bytes]:
         """Bodies that these people's devices post, with their noise; the ledger has the rows before the first does.

@@ -46,7 +46,7 @@ class _Poster:
         parts = urlsplit(url)
         self._where = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self._host, self._port, self._path = str(parts.hostname), parts.port, parts.path
-        self._own = threading.local()
+        self._local = threading.local()
         self._open: list[http.client.HTTPConnection] = []
 
     def close(self) -> None:
@@ -64,9 +64,9 @@ class _Poster:
         return status
 
     def _once(self, body: bytes) -> int:
-        connection: http.client.HTTPConnection | None = getattr(self._own, "connection", None)
+        connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
         if connection is None:
-            connection = self._own.connection = self._where(self._host, self._port, timeout=60)
+            connection = self._local.connection = self._where(self._host, self._port, timeout=60)
             self._open.append(connection)
         try:
             connection.request("POST", self._path, body, {"Content-Type": "application/json"})
