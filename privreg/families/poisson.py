@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
+import scipy
 from scipy.special import gammaln, pdtr, xlogy
-from scipy.stats import nbinom
 
 from privreg.base.arrays import Array
 from privreg.errors import OptionError, SchemaError, real, shown
@@ -116,7 +116,7 @@ class PoissonScore(Predicted):
 
     def exceeding(self, family: Family, eta: Array, dispersion: Array) -> float:
         mean, more = np.exp(np.minimum(eta, 20.0)), np.maximum(dispersion - 1.0, SMALL)
-        return float(nbinom.sf(family.y_max, mean / more, 1.0 / (1.0 + more)).mean())
+        return float(scipy.stats.nbinom.sf(family.y_max, mean / more, 1.0 / (1.0 + more)).mean())  # slow to import
 
 
 class RobustPoissonScore(PoissonScore):

@@ -41,8 +41,7 @@ class TobitScore(Scoring):
         return self._parts(shape, c, eta, y)[1]
 
     def number(self, shape: Shape, at: float, eta: Array, y: Array) -> tuple[Array, Array]:
-        _, _, square, rise, *_ = self._parts(shape, at, eta, y)
-        least = clipped_square(self.most)
+        least, (_, _, square, rise, *_) = clipped_square(self.most), self._parts(shape, at, eta, y)
         return (square - least) / (self.most**2 - least), rise
 
     def reference(self, shape: Shape, at: float, here: Array, there: Array, truth: float) -> tuple[Array, ...]:

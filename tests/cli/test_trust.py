@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from privreg.cli import app
 from privreg.cli.app import main
 from privreg.options.table import BUDGET, DOORS, Option, accepted, find, of_verb
 
@@ -92,6 +95,20 @@ TOGETHER = (
     *("level", "simultaneous", "details", "out"),
 )
 """Options of fits that every trust model takes, and all at once: by itself each is tried of local reports."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_parser() -> Iterator[None]:
+    """The parser of the command made once: nothing changes it."""
+    original, made = app.parsers, []
+
+    def parsers(*given: Any) -> Any:
+        made[:] = made or [original(*given)]
+        return made[0]
+
+    with pytest.MonkeyPatch.context() as m:
+        m.setattr(app, "parsers", parsers)
+        yield
 
 
 @pytest.fixture(scope="module")

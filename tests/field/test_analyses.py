@@ -271,6 +271,7 @@ def test_parts_of_a_study_have_the_model_and_different_people(tmp_path):
     assert not study.alike(plans_of(tmp_path, analyses={n: {"formula": "hours ~ age"} for n in ("a", "b")}))
 
 
+@pytest.mark.usefixtures("unmarked")
 def test_the_price_of_parts_is_that_of_noise_and_of_the_median(tmp_path):
     plans = plans_of(tmp_path, **IN_PARTS, **TWO)
     text = " ".join(planned(declared.read_study(tmp_path / "study.json"), plans).split())

@@ -812,6 +812,7 @@ def test_what_matters_most_is_said():
 
 
 @pytest.mark.filterwarnings("ignore::privreg.errors.PrivregWarning")
+@pytest.mark.usefixtures("unmarked")
 @pytest.mark.parametrize("trust", ["central", "two_collectors"])
 def test_plans_of_overdispersed_counts_have_the_errors_of_their_fits(trust, monkeypatch):
     monkeypatch.setattr("privreg.planning.precision.MOST_FITS", 16)

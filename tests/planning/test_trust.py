@@ -65,6 +65,7 @@ def test_all_three_trust_models_are_compared_in_one_table(two) -> None:
     assert table.loc["no privacy", "people"] == pytest.approx(normal, rel=0.03)
 
 
+@pytest.mark.usefixtures("one_fit")
 def test_silos_are_planned_by_their_records_beside_the_others() -> None:
     plan = pr.plan("y ~ x + C(silo)", mu=1, trust="silos", silos={"north": 2_000, "south": 500}, **STUDY)
     assert plan.n == 2_500
@@ -81,7 +82,7 @@ def test_silos_are_planned_by_their_records_beside_the_others() -> None:
     assert widths["silos"] > 0.95 * widths["central"] > 0.9 * widths["no privacy"]
 
 
-@pytest.mark.usefixtures("one_fit")
+@pytest.mark.usefixtures("one_fit", "unmarked")
 def test_more_silos_of_the_same_people_need_more() -> None:
     equal = pr.plan("y ~ x", mu=1, trust="silos", silos=3, width=0.5, coef="x", **STUDY)
     assert equal.table().loc["x", "width"] <= 0.5 * 1.001

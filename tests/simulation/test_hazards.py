@@ -426,7 +426,7 @@ def test_people_are_followed_longer_the_less_noise_there_is() -> None:
     assert longest(0.05, 0.01) < longest(0.5, 0.01)
 
 
-@pytest.mark.usefixtures("one_fit")
+@pytest.mark.usefixtures("one_fit", "unmarked")
 def test_plans_are_for_hazard_ratios_and_say_how_many_events_there_are() -> None:
     how = {**HOW, "mu": 1}
     found = pr.plan(FORMULA, effect={"C(arm)[T.b]": np.log(1.35)}, **how)

@@ -145,7 +145,8 @@ def test_slopes_on_a_way_are_known_of_logits_without_offsets_and_of_exponential_
             np.testing.assert_allclose(one, slope, atol=1e-12)
 
 
-@pytest.mark.parametrize("cuts", [[2.3], [2.3, 5.3]])
+# one cut and several bend by the same secants
+@pytest.mark.parametrize("cuts", [[2.3], pytest.param([2.3, 5.3], marks=pytest.mark.thorough)])
 def test_wide_predictors_do_not_shrink_coefficients(cuts: list[float]) -> None:
     """Of 20,000 people with two collectors whose predictors have an sd of 2, so that early states are too near to 0.
 
@@ -177,7 +178,8 @@ def test_wide_predictors_do_not_shrink_coefficients(cuts: list[float]) -> None:
 def test_rates_of_rare_counts_are_not_biased(family: pr.families.Family) -> None:
     """Of 20,000 people with two collectors, nine in ten of whose counts are 0, so that states are far off.
 
-    By slopes that hardly change with the predictor their rate was a quarter too large, 1.5 standard deviations.
+    By slopes that hardly change with the predictor their rate was a quarter too large, 1.5 standard deviations or 5.2
+    of the mean of 12.
     """
     rng = np.random.default_rng(8)
     x, more = rng.uniform(-1.0, 1.0, 20_000), (rng.random(20_000) < 0.2).astype(float)
@@ -187,8 +189,8 @@ def test_rates_of_rare_counts_are_not_biased(family: pr.families.Family) -> None
         "y ~ x + more", data, family=family, mu=1, trust="two_collectors", bounds={"x": (-1, 1), "more": (0, 1)}
     )
     plain = sm.Poisson(data["y"], sm.add_constant(data[["x", "more"]])).fit(disp=0).params.to_numpy()
-    off = np.array([model.fit(seed=k, progress=False).params.to_numpy() - plain for k in range(24)])
-    assert (np.abs(off.mean(axis=0)) < 3.3 * off.std(axis=0, ddof=1) / np.sqrt(24)).all()
+    off = np.array([model.fit(seed=k, progress=False).params.to_numpy() - plain for k in range(12)])
+    assert (np.abs(off.mean(axis=0)) < 3.3 * off.std(axis=0, ddof=1) / np.sqrt(12)).all()
 
 
 def test_one_round_alone_may_be_off_by_half_the_square_of_its_step() -> None:
