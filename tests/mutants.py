@@ -1660,6 +1660,13 @@ MUTANTS = (
         ("tests/privacy/test_ledger.py::test_a_release_that_costs_more_than_it_did_is_entered_and_checked_again",),
     ),
     Mutant(
+        "rounds far from the estimate say an extra parameter by the noise of its number alone",
+        "privreg/collector/aggregate/estimate.py",
+        "    if rounds.plan.rules.cornered and rounds.plan.rules.scoring.extra:\n        for k",
+        "    if rounds.plan.rules.cornered and not rounds.plan.rules.scoring:\n        for k",
+        ("tests/families/test_tobit.py::test_a_round_far_from_the_estimate_hardly_says_sigma",),
+    ),
+    Mutant(
         "columns of a table are other people once they are by themselves",
         "privreg/privacy/ledger.py",
         "                known.people = first\n",

@@ -220,3 +220,17 @@ def test_all_is_marked_where_noise_hides_the_parameter(trust):
     assert not res.tidy()["reliable"].any()
     assert np.isnan(res.fit_measures["std_error"].iloc[0])
     assert "hardly seen beside the noise" in " ".join(str(res.summary()).split())
+
+
+def test_a_round_far_from_the_estimate_hardly_says_sigma():
+    """Eight of ten are censored: sigma and the constant go together, and the first main round is far along that line.
+
+    By weights that knew only the noise of its number sigma had 0.76, three standard errors too few, unmarked.
+    """
+    rng = np.random.default_rng(7)
+    x = rng.uniform(-2.0, 2.0, 20_000)
+    rows = pd.DataFrame({"x": x, "y": np.clip(-0.98 + 0.5 * x + rng.standard_normal(x.size), 0.0, 8.0)})
+    given = {"family": pr.Tobit(low=0, high=8), "bounds": {"x": (-2, 2)}, "mu": 1, "trust": "central"}
+    res = pr.PrivateOnlineRegression.from_formula("y ~ x", rows, **given).fit(seed=7, progress=False)
+    assert ((res.params - [-0.98, 0.5]).abs() < 2.0 * res.bse).all()
+    assert res.fit_measures["estimate"].iloc[0] == pytest.approx(1.0, abs=0.1)
