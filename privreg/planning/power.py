@@ -147,7 +147,7 @@ def plan(
 def _silos(given: Any, trust: str, n: Any) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """Names of silos, and the records that each holds if they are given; see `plan`."""
     if given is None and trust == "silos":
-        raise OptionError("trust='silos' needs silos=, the records that each silo holds: silos=[2000, 500, 800], say.")
+        raise OptionError("trust='silos' needs silos=, the records that each silo holds: [2000, 500, 800], say.")
     if given is not None and trust != "silos":
         raise OptionError("silos= are the records of silos, and go with trust='silos'.")
     if given is None:

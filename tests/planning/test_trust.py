@@ -97,7 +97,7 @@ def test_more_silos_of_the_same_people_need_more() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"trust": "silos"}, "needs the records that each silo holds"),
+        ({"trust": "silos"}, "the records that each silo holds"),
         ({"silos": 3}, "go with trust='silos'"),
         ({"trust": "silos", "silos": [2, 3], "n": 5}, "leave n= out"),
         ({"trust": "silos", "silos": []}, "one silo or more"),
