@@ -1359,7 +1359,7 @@ MUTANTS = (
     Mutant(
         "an infinite cell",
         "privreg/data/cells.py",
-        "return values if all_finite(values) or not np.isinf(values).any() else np.where",
+        "return values if all_finite(values) else np.where",
         "return values if True else np.where",
         (f"{HOSTILE}::test_a_number_is_read_from_each_cell_alone",),
     ),
@@ -1655,8 +1655,8 @@ MUTANTS = (
     Mutant(
         "a release that costs more than it did is not entered again",
         "privreg/privacy/ledger.py",
-        "cost is None or compose(cost) < mu",
-        "cost is None or compose(cost) < 0.0 * mu",
+        "cost is None or compose(cost) < least",
+        "cost is None or compose(cost) < 0.0 * least",
         ("tests/privacy/test_ledger.py::test_a_release_that_costs_more_than_it_did_is_entered_and_checked_again",),
     ),
     Mutant(
@@ -1665,6 +1665,20 @@ MUTANTS = (
         "    if rounds.plan.rules.cornered and rounds.plan.rules.scoring.extra:\n        for k",
         "    if rounds.plan.rules.cornered and not rounds.plan.rules.scoring:\n        for k",
         ("tests/families/test_tobit.py::test_a_round_far_from_the_estimate_hardly_says_sigma",),
+    ),
+    Mutant(
+        "a time below 0 has no place in reports of rows that are to be complete",
+        "privreg/means/plan.py",
+        "people.id is not None or followed",
+        "people.id is not None",
+        ("tests/means/test_survival.py::test_a_time_below_0_is_in_the_report_as_any_other_is",),
+    ),
+    Mutant(
+        "people who are in a release twice pay once where it costs more",
+        "privreg/privacy/ledger.py",
+        "mu * math.sqrt(one.times) * (1.0 - 1e-12)",
+        "mu * (1.0 - 1e-12)",
+        ("tests/privacy/test_ledger.py::test_people_who_are_in_a_release_twice_are_charged_twice_where_it_costs_more",),
     ),
     Mutant(
         "columns of a table are other people once they are by themselves",

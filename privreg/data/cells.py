@@ -104,7 +104,8 @@ def read_numbers(raw: Any, *, dates: bool = False) -> Floats:
             values = days_of_times(raw)
         else:
             values = _each_number(as_series(raw), dates)
-    return values if all_finite(values) or not np.isinf(values).any() else np.where(np.isinf(values), np.nan, values)
+    # of what is no number, too: NaN that signals, as R's missing values do, would warn wherever it is computed with
+    return values if all_finite(values) else np.where(np.isfinite(values), values, np.nan)
 
 
 def all_finite(values: Floats) -> bool:

@@ -256,7 +256,7 @@ def prepare(
         with np.errstate(all="ignore"):  # a warning would reveal a value
             unsure = np.flatnonzero(~np.isfinite(held.sum(axis=1)))  # as of `all_finite`
             for name, values in ((some[k], held[k]) for k in unsure):
-                values[np.isinf(values)] = np.nan
+                values[~np.isfinite(values)] = np.nan  # NaN that signals, too
                 if not gaps:
                     without_gaps(values, name, new=new)
             limits = np.array([schema.limits(n) if n in clamp else (-np.inf, np.inf) for n in some]).reshape(-1, 2)

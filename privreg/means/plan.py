@@ -364,8 +364,8 @@ def declared(
             must = f"be a number above 0 and at most the model's budget, {budget.asked[0]:g}"
             raise BudgetError(f"by_budget[{group!r}] is {shown(given)}; it must {must}.")
         budgets[group] = Budget.restore(budget.form, (value, *budget.asked[1:]))
-    late = any(isinstance(term, Followed) and term.entry is not None for term in terms)  # who may enter too late
-    how["nonresponse"] = people.missing == "noise" or people.id is not None or late
+    followed = any(isinstance(term, Followed) for term in terms)  # whose times may be none, whatever is missing
+    how["nonresponse"] = people.missing == "noise" or people.id is not None or followed
     most = max(budgets.values(), key=lambda b: b.mu)  # all keep the kind of guarantee that suits it best
     kind = make_plan(terms, most, **how).budget.pure
     plans = tuple(make_plan(terms, b, pure=kind, **how) for b in budgets.values())

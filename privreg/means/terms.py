@@ -363,7 +363,7 @@ def _declared(asked: Asked, schema: Schema) -> Term:
     if whole.levels or any(one.levels for one in start):
         raise SchemaError(f"{asked} needs times that are numbers, and levels are declared of one.")
     cuts = [real(c) for c in asked.cuts]
-    rising = [c for c in cuts if c is not None and whole.low < c < whole.high]
+    rising = [c for c in cuts if c is not None and max(whole.low, 0.0) < c < whole.high]
     if len(rising) < len(cuts) or not 1 <= len(cuts) <= MOST_CLASSES or not (np.diff(rising) > 0.0).all():
         raise SchemaError(
             f"{asked} needs rising cut points, {MOST_CLASSES} at most, within the bounds of {whole.column!r}, "

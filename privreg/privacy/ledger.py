@@ -235,7 +235,8 @@ class Ledger:
             of = next((self._names[name] for name in (stream, release, before) if name in self._names), 0)
             begun = not of
             costs = [_whole(self._met([one])).costs.get(of) for one in known]
-            fewer = [cost is None or compose(cost) < mu * (1.0 - 1e-12) for cost in costs]
+            asked = [mu * math.sqrt(one.times) * (1.0 - 1e-12) for one in known]
+            fewer = [cost is None or compose(cost) < least for cost, least in zip(costs, asked, strict=True)]
             new = [one for one, less in zip(known, fewer, strict=True) if less or (stream and not one.shared)]
             if new or not known:
                 self._check(accounts, known, new, mu, of)

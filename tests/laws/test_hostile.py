@@ -682,3 +682,32 @@ def test_who_interrupts_a_function_interrupts_the_fit():
     trap = len(calls) + 1
     with pytest.raises(KeyboardInterrupt):
         design.encode(table(), "noise")
+
+
+SIGNALS = np.array([0x7FF00000000007A2], dtype=np.uint64).view(np.float64)[0]  # as R has its missing numbers
+P = pr.PrivateOnlineRegression.from_formula
+PEOPLE = {"mu": 1, "trust": "central", "bounds": {"x": (0.1, 1), "w": (0, 1)}}
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        *(
+            lambda d, t=t: pr.means.estimate(d, "x ~ 1", mu=1, trust=t, bounds={"x": (0, 1)})
+            for t in ("local", "two_collectors", "central")
+        ),
+        lambda d: pr.means.estimate(d, "x:w + cut(x, 3) ~ 1", mu=1, bounds=PEOPLE["bounds"]),
+        lambda d: P("n ~ w", d, **PEOPLE, family=pr.Poisson(y_max=5), exposure="x").fit(),
+        lambda d: P("w ~ x", d, **PEOPLE, family="logistic").fit(),
+        lambda d: P("Surv(x, n, [0.2, 0.5]) ~ w", d, **PEOPLE).fit(),
+    ],
+)
+def test_a_missing_value_that_signals_warns_nowhere(fit):
+    rng = np.random.default_rng(1)
+    data = {"x": rng.uniform(0.1, 1.0, 2_000), "w": rng.integers(0, 2, 2_000).astype(float)}
+    data["n"] = rng.integers(0, 2, 2_000).astype(float)
+    data["x"][AT] = SIGNALS
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", pr.errors.ReliabilityWarning)
+        fit(data)

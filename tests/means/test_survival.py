@@ -253,6 +253,37 @@ def test_a_time_below_0_is_of_no_use_and_one_of_0_is_of_the_first_class():
     np.testing.assert_array_equal(curves(zero, mu=None).frame(), curves(first, mu=None).frame())
 
 
+@pytest.mark.parametrize("more", [{}, {"id": "who", "max_per_id": 2}], ids=["rows", "persons"])
+@pytest.mark.parametrize("missing", ["noise", "raise", "drop"])
+@pytest.mark.parametrize("trust", TRUSTS)
+def test_a_time_below_0_is_in_the_report_as_any_other_is(trust, missing, more):
+    """Whatever is done about missing values: a code beyond the last would make a fit fail, or a report empty."""
+    data = people(600).assign(who=np.arange(600) // 2, age=1.0)
+    data.loc[5, "time"] = -5.0
+    formula = f"age + Surv(time, event, {CUTS}) ~ 1"
+    given = {"bounds": {"age": (0, 2)}, "trust": trust, "missing": missing, **more}
+    try:
+        model = pr.means.PrivateMeans.from_formula(formula, data, mu=None, **given)
+    except OptionError:  # on public grounds
+        assert trust != "local"
+        assert missing == "drop" or more
+        return
+    spec = model._spec
+    raw = prepare(data, spec.columns, spec.schema, (), gaps=True)
+    values = device.inside(spec.terms, raw, False)
+    for plan in spec.plans:
+        sizes = {item.term: item.size for item in plan.items if item.kind == "factor"}
+        assert all(values[term].max() < size for term, size in sizes.items())
+    made = model.fit(seed=1).survival()
+    assert made.shares.sum() == pytest.approx(1.0, abs=1e-6)
+    str(pr.means.PrivateMeans.from_formula(formula, data, mu=1, **given).fit(seed=1).survival())
+
+
+def test_cut_points_below_0_are_none():
+    with pytest.raises(SchemaError, match="rising cut points"):
+        curves(people(), "Surv(time, event, [-6, 12]) ~ C(arm)", bounds={"time": (-10, 100)})
+
+
 def test_events_that_are_coded_otherwise_take_curves_and_tests_back():
     otherwise = people().assign(event=lambda d: d["event"] + 1)
     with pytest.warns(pr.errors.ReliabilityWarning):

@@ -208,3 +208,11 @@ def test_a_release_that_costs_more_than_it_did_is_entered_and_checked_again():
     with pytest.raises(BudgetError, match=r"allows 2\.1"):
         made.spend(rows, 3.0, release="a")
     assert made.spent(rows) == pytest.approx(math.hypot(1.0, 1.8))
+
+
+def test_people_who_are_in_a_release_twice_are_charged_twice_where_it_costs_more():
+    made, rows = Ledger(), np.zeros(5)
+    made.spend([rows, rows], 1.0, release="a")
+    assert made.spent(rows) == pytest.approx(math.sqrt(2.0))
+    made.spend([rows, rows], 1.4, release="a")
+    assert made.spent(rows) >= 1.4 * math.sqrt(2.0)

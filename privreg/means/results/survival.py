@@ -163,8 +163,10 @@ class SurvivalCurves(Shares):
             far = np.nanmax(np.abs(table - self._curves.values) / self._curves.errors, initial=0.0)
             marks += [note("rounded", far=float(far))] * bool(far > BIAS)
         said = [Diagnostic(n.code, n) for n in self.doubts if n.code != "answers"]
-        lost = self._lost.noted(f"{self._lost} of the records count for nothing", events=True)
-        return (*said, *(n for n in lost if n.severity == "doubt" and not said), *marks)
+        if self._lost.sure and not said:
+            lost = self._lost.noted(f"{self._lost} of the records count for nothing", events=True)
+            said = [n for n in lost if n.severity == "doubt"]
+        return (*said, *marks)
 
     def _fine(self, until: Array) -> Flags:
         """True for groups with enough people at risk, and classes narrow enough, until a time of each; shape (g,)."""
