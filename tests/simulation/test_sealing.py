@@ -280,13 +280,13 @@ def test_all_who_make_the_secret_at_once_get_the_same(secret, monkeypatch, links
         monkeypatch.setattr("privreg.base.archive.os.link", refuse)
     for _ in range(20):
         with ThreadPoolExecutor(8) as pool:
-            assert len(set(pool.map(lambda _: archive._own_secret(), range(8)))) == 1
+            assert len(set(pool.map(lambda _: archive._process_secret(), range(8)))) == 1
         assert [p.name for p in secret.parent.iterdir()] == ["secret"]
         secret.unlink()
 
 
 def test_processes_that_make_the_secret_at_once_get_the_same(secret):
-    code = "from privreg.base import archive; print(archive._own_secret().hex())"
+    code = "from privreg.base import archive; print(archive._process_secret().hex())"
     given = [sys.executable, "-c", code]
     running = [subprocess.Popen(given, stdout=subprocess.PIPE, text=True, env=os.environ) for _ in range(4)]
     assert {p.communicate()[0].strip() for p in running} == {secret.read_bytes().hex()}
