@@ -173,6 +173,11 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     at, main = root.rounds.turned, rounds.main
     each = np.array([bread @ (curved.mean @ t.theta - t.score - m) for t, m in zip(at, more, strict=True)])
     gap, chance, part = _gap(root, each, squares, curved, bread)
+    step = root.step
+    if (
+        model is not None and plan.rules.cornered and not rounds.again
+    ):  # the way by the model is known to a quarter, (61)
+        step = step + extra.SPREAD * bread @ (root.weights @ extra.bent(model, root.theta, root.scale)[0])
     asked = [t for t in at if t.state.role == "main" and (t.theta == at[-1].theta).all()]
     finite, ends = _finite(plan, rounds.last, asked, curved.mean, squares)  # (41)
     return Estimated(
@@ -197,7 +202,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         finite=finite,
         ends=ends,
         left=root.left,
-        step=root.step,
+        step=step,
         gap=gap,
         chance=chance,
         part=part,
