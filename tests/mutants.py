@@ -1681,6 +1681,13 @@ MUTANTS = (
         ("tests/privacy/test_ledger.py::test_people_who_are_in_a_release_twice_are_charged_twice_where_it_costs_more",),
     ),
     Mutant(
+        "a way by the model alone leaves no mark, however far",
+        "privreg/collector/aggregate/estimate.py",
+        "step = step + SPREAD * np.asarray(bread @ way)",
+        "step = step + 0.0 * np.asarray(bread @ way)",
+        ("tests/families/test_tobit.py::test_what_the_model_has_carried_far_is_marked",),
+    ),
+    Mutant(
         "columns of a table are other people once they are by themselves",
         "privreg/privacy/ledger.py",
         "                known.people = first\n",

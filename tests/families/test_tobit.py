@@ -234,3 +234,18 @@ def test_a_round_far_from_the_estimate_hardly_says_sigma():
     res = pr.PrivateOnlineRegression.from_formula("y ~ x", rows, **given).fit(seed=7, progress=False)
     assert ((res.params - [-0.98, 0.5]).abs() < 2.0 * res.bse).all()
     assert res.fit_measures["estimate"].iloc[0] == pytest.approx(1.0, abs=0.1)
+
+
+def test_what_the_model_has_carried_far_is_marked():
+    """Seven of ten are censored, and the main round's state is off: R_k of (64) is several standard errors."""
+    rng = np.random.default_rng(5)
+    x = rng.uniform(-2.0, 2.0, 20_000)
+    given = {"family": pr.Tobit(low=0, high=8), "bounds": {"x": (-2, 2)}, "mu": 1, "trust": "two_collectors"}
+
+    def reliable(constant):
+        y = np.clip(constant + 0.5 * x + rng.standard_normal(x.size), 0.0, 8.0)
+        model = pr.PrivateOnlineRegression.from_formula("y ~ x", pd.DataFrame({"x": x, "y": y}), **given)
+        return model.fit(seed=5, progress=False).tidy()["reliable"]
+
+    assert not reliable(-0.61).any()
+    assert reliable(1.0).all()

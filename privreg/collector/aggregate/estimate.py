@@ -174,10 +174,9 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     each = np.array([bread @ (curved.mean @ t.theta - t.score - m) for t, m in zip(at, more, strict=True)])
     gap, chance, part = _gap(root, each, squares, curved, bread)
     step = root.step
-    if (
-        model is not None and plan.rules.cornered and not rounds.again
-    ):  # the way by the model is known to a quarter, (61)
-        step = step + extra.SPREAD * bread @ (root.weights @ extra.bent(model, root.theta, root.scale)[0])
+    if model is not None and plan.rules.cornered and not rounds.again:  # a way that is known to a quarter: (61), (64)
+        way = root.weights @ extra.bent(model, root.theta, root.scale)[0]
+        step = step + SPREAD * np.asarray(bread @ way)
     asked = [t for t in at if t.state.role == "main" and (t.theta == at[-1].theta).all()]
     finite, ends = _finite(plan, rounds.last, asked, curved.mean, squares)  # (41)
     return Estimated(
