@@ -238,14 +238,14 @@ def test_a_round_far_from_the_estimate_hardly_says_sigma():
 
 def test_what_the_model_has_carried_far_is_marked():
     """Seven of ten are censored, and the main round's state is off: R_k of (64) is several standard errors."""
-    rng = np.random.default_rng(5)
+    rng = np.random.default_rng(4)
     x = rng.uniform(-2.0, 2.0, 20_000)
     given = {"family": pr.Tobit(low=0, high=8), "bounds": {"x": (-2, 2)}, "mu": 1, "trust": "two_collectors"}
 
     def reliable(constant):
         y = np.clip(constant + 0.5 * x + rng.standard_normal(x.size), 0.0, 8.0)
         model = pr.PrivateOnlineRegression.from_formula("y ~ x", pd.DataFrame({"x": x, "y": y}), **given)
-        return model.fit(seed=5, progress=False).tidy()["reliable"]
+        return model.fit(seed=4, progress=False).tidy()["reliable"]
 
     assert not reliable(-0.61).any()
     assert reliable(1.0).all()
