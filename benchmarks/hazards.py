@@ -51,7 +51,8 @@ BEGIN: Final = np.array([0.0, 6.0, 12.0])
 FORMULA: Final = f"Surv(time, event, {CUTS.tolist()}) ~ x + C(arm)"
 PUBLIC: Final = {"bounds": {"x": (-1, 1)}, "levels": {"arm": ["old", "new"]}}
 MANY: Final = 2_000_000  # People of whom estimands are computed: their error is a tenth of one of 20,000 people
-UNTIL: Final = (0.4, 0.7, 1.0, 1.5, 2.5, 5.0)  # Cumulative hazards at which they are
+WHOLE: Final = 1_000.0  # Cumulative hazard that nobody has
+UNTIL: Final = (0.4, 0.7, 1.0, 1.5, 1.99, 2.0, 2.5, 3.2, 4.5, 7.0, 16.0)  # Cumulative hazards at which they are
 RATES: Final = {"right": 0.03, "few": 0.005, "changing": 0.03, "weibull": 0.03, "frail": 0.03}
 EFFECTS: Final = np.array([0.6, 0.5])  # Of the number and of the new arm
 BASE: Final = np.log([1.0, 1.5, 0.8])  # Hazards of the intervals over the first
@@ -112,7 +113,7 @@ def split(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.nd
     return event.astype(float), x, np.log(np.where(here, at_risk, 1.0)), here
 
 
-def poisson(rows: pd.DataFrame, most: float = np.inf, start: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+def poisson(rows: pd.DataFrame, most: float = WHOLE, start: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Root of the mean score of people who are followed until a cumulative hazard, and its sandwich's errors."""
     y, x, offset, here = split(rows)
     theta = np.array([np.log(y.sum() / np.exp(offset)[here].sum()), 0.0, 0.0, 0.0, 0.0]) if start is None else start
@@ -130,7 +131,7 @@ def poisson(rows: pd.DataFrame, most: float = np.inf, start: np.ndarray | None =
 @cache
 def known(design: str, most: float) -> np.ndarray:
     """Estimand at one of the numbers between which those of others are."""
-    longer = [one for one in (*UNTIL, np.inf) if one > most]
+    longer = [one for one in (*UNTIL, WHOLE) if one > most]
     start = known(design, longer[0]) if longer else None
     return poisson(people(design, MANY, np.random.default_rng([7, len(design)])), most, start)[0]
 
@@ -140,7 +141,7 @@ def target(design: str, most: float) -> np.ndarray:
     """Estimand of people who are followed until this cumulative hazard."""
     if design in {"right", "few"}:
         return np.array([np.log(RATES[design]), *BASE[1:], EFFECTS[1], EFFECTS[0]])
-    if np.isinf(most):
+    if most == WHOLE:
         return known(design, most)
     tried = [known(design, one) for one in UNTIL]
     place = np.interp(-1.0 / most, [-1.0 / one for one in UNTIL], np.arange(len(UNTIL)))
@@ -162,7 +163,7 @@ def once(cell: Cell, seed: int) -> list[float]:
             stream = begin(model._spec, FitOptions(), None, seed, cell.n)
             stream.update(rows)
             res, most = stream.results(), stream._run.progress.state.most
-    table, own, whole = res.tidy(), target(cell.design, most), target(cell.design, np.inf)
+    table, own, whole = res.tidy(), target(cell.design, most), target(cell.design, WHOLE)
     fine = table["reliable"].to_numpy()
 
     def held(truth: np.ndarray, low: Any, high: Any, good: Any) -> np.ndarray:

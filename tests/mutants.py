@@ -39,6 +39,7 @@ ENGINE, PLAY = "privreg/simulation/rounds.py", "privreg/simulation/devices.py"
 DEVICES = "privreg/simulation/devices.py"
 WORKERS, FIELD = "privreg/simulation/workers.py", "privreg/simulation/simulate.py"
 CURVED = "tests/collector/aggregate/test_curved.py"
+HAZARDS = "tests/simulation/test_hazards.py"
 MARKS = "tests/collector/aggregate/test_marks.py"
 TWO, TWO_TESTS = "privreg/simulation/aggregate.py", "tests/collector/aggregate/test_aggregate.py"
 LATTICE, TWO_DOOR = "privreg/collector/aggregate/report.py", "tests/simulation/test_two_collectors.py"
@@ -565,6 +566,27 @@ MUTANTS = (
             "tests/simulation/test_hazards.py::"
             "test_an_interval_without_events_is_marked_and_as_a_rule_what_does_not_depend_on_it_is_not",
         ),
+    ),
+    Mutant(
+        "slopes of a longer follow-up as if it ended whatever the coefficients",
+        "privreg/families/hazards.py",
+        " + event * upto / FALLS * ((weight > 0.0) & (weight < 1.0))",
+        "",
+        (f"{HAZARDS}::test_slopes_of_longer_follow_up_are_those_of_scores_whatever_the_model",),
+    ),
+    Mutant(
+        "slopes of people who are near the end of their follow-up that are negative",
+        "privreg/families/hazards.py",
+        "rise = np.minimum(weight * upto, (weight * upto)[:, -1:])",
+        "rise = weight * upto",
+        (f"{HAZARDS}::test_slopes_of_longer_follow_up_are_those_of_scores_whatever_the_model",),
+    ),
+    Mutant(
+        "largest score of a longer follow-up",
+        "privreg/protocol/sums.py",
+        "return most - 0.5 * FALLS, ",
+        "return most - FALLS, ",
+        (f"{HAZARDS}::test_people_followed_until_a_public_cumulative_hazard_have_a_mean_score_of_0_at_the_truth",),
     ),
     Mutant(
         "hazards that start as if indicators were 0 and 1",

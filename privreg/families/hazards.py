@@ -9,15 +9,18 @@ from privreg.base.arrays import Array, Flags
 from privreg.families.scores import Family, Function, Predicted, ScoreRules, SumRules
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
+from privreg.protocol.sums import FALLS, farthest
 
 INTERVAL: Final = "interval"  # Factor of the public intervals
 ENDED: Final = "Surv"  # Column that says whether an interval ended with an event
 AT_RISK: Final = "time at risk"  # Column of exposures, which no formula can name
 BEYOND: Final = 12.0
-"""Cumulative hazard beyond log n up to which n people are followed where there is no noise: anybody has no event until
+"""Cumulative hazard beyond log n up to which n people count whole where there is no noise: anybody has no event until
 then in one of e^12 data sets."""
 LARGEST: Final = 32.0  # Cumulative hazards that are tried
 LEAST: Final = 0.05  # Cumulative hazard up to which people are followed at least
+DEARER: Final = 0.05
+"""Part of a variance that a longer follow-up may cost, as where the model is wrong the target goes with it."""
 USUAL: Final = 0.3  # Share of people with an event, before any is seen
 VARIED: Final = np.linspace(-2.5, 2.5, 41)
 """Log hazards of people of the reference model, in their sd of 1, by which A is chosen: Equation (55)."""
@@ -53,32 +56,45 @@ class HazardScore(Predicted):
 
 
 def followed(eta: Array, y: Array, usable: Flags, most: float) -> tuple[Array, Array]:
-    """Scores h − d and slopes h of intervals, each of shape (m, J), until cumulative hazards reach `most`: A of (54).
+    """Scores and slopes of intervals, each of shape (m, J), until cumulative hazards reach `most`: Equation (54).
 
     `eta`, shape (m, J), has the logarithm of time at risk in it; `y` is 1 where the interval ends with an event.
     """
-    hazard = np.where(usable, np.exp(eta), 0.0)
-    upto = np.cumsum(hazard, axis=1)
-    before = np.concatenate([np.zeros((len(upto), 1)), upto[:, :-1]], axis=1)
-    slope = np.clip(most - before, 0.0, hazard)
-    return slope - np.where(usable & (upto <= most), y, 0.0), slope
+    event, upto = np.where(usable, y, 0.0), np.cumsum(np.where(usable, np.exp(eta), 0.0), axis=1)
+    counted = np.minimum(upto, most)
+    if most < FALLS:  # until A
+        slope = np.diff(counted, axis=1, prepend=0.0)
+        return slope - event * (upto <= most), slope
+    weight, upto = np.clip((most - upto) / FALLS, 0.0, 1.0), counted
+    counted = upto - np.maximum(upto - (most - FALLS), 0.0) ** 2 / (2.0 * FALLS)
+    rise = np.minimum(weight * upto, (weight * upto)[:, -1:])  # what falls at last is taken from before
+    slope = np.diff(rise, axis=1, prepend=0.0) + event * upto / FALLS * ((weight > 0.0) & (weight < 1.0))
+    return np.diff(counted, axis=1, prepend=0.0) - event * weight, np.maximum(slope, 0.0)
 
 
 @lru_cache(256)
-def longest(share: float, noise: float) -> float:
-    """Cumulative hazard A up to which people are followed, of least variance: Equation (55).
+def longest(share: float, noise: float, edge: float = 0.0) -> float:
+    """Cumulative hazard up to which people are followed: Equation (55).
 
-    `share` is that of people who have an event, and `noise` the variance of a score's noise over A² + 1, of one record.
+    `share` is that of people who have an event, `noise` the variance of a score's noise over the square of the largest
+    one, of one record. Scores fall where a slope is `edge` times the largest one at least, which is clear of its noise.
     """
     at = np.exp(VARIED)
     weight = np.exp(-0.5 * VARIED**2)
     weight /= weight.sum()
     share = min(max(share, 1e-3), 0.99)
     ends = np.geomspace(1e-4, LARGEST, 200)  # of the follow-up, as hazards of the usual person
-    end = float(np.interp(share, -np.expm1(-np.outer(ends, at)) @ weight, ends))
-    tried = np.geomspace(LEAST, LARGEST, 100)
-    events = -np.expm1(-np.minimum(tried[:, None], end * at)) @ weight
-    return float(tried[np.argmin(1.0 / events + noise * (1.0 + tried**2) / events**2)])
+    end = at * float(np.interp(share, -np.expm1(-np.outer(ends, at)) @ weight, ends))
+    tried, edges = np.geomspace(LEAST, LARGEST, 100), np.linspace(0.0, LARGEST, 1_001)
+    middle, falls = 0.5 * (edges[1:] + edges[:-1]), tried >= FALLS
+    at_risk = np.exp(-middle) * (weight @ np.clip(end[:, None] - edges[:-1], 0.0, edges[1]))
+    counts = np.where(falls[:, None], np.clip((tried[:, None] - middle) / FALLS, 0.0, 1.0), middle < tried[:, None])
+    known, (most, top) = counts @ at_risk, np.array([farthest(a) for a in tried]).T
+    variance = (counts**2 @ at_risk + noise * most**2) / known**2
+    clear = falls & (edge * top <= known)
+    if not clear.any():
+        return float(tried[np.argmin(np.where(falls, np.inf, variance))])
+    return float(tried[clear & (variance <= (1.0 + DEARER) * variance[clear].min())].max())
 
 
 HAZARDS: Final = Family("Hazards", codes.HAZARDS, "log", "binary")

@@ -512,8 +512,8 @@ def _mechanics(held: Held) -> tuple[dict[str, Any], ...]:
 def _far_followed(plan: Plan, state: State) -> dict[str, list[int]]:
     """Reports of the two made-up people who are farthest from each other, the one farthest from none, and of that.
 
-    They are at risk in whole intervals, or in two until a cumulative hazard of nearly 0 or A, however long that takes,
-    with covariates at their bounds, and have an event then or none: Equation (56).
+    They are at risk in whole intervals, or in two until a cumulative hazard of nearly 0, that of the largest slope, or
+    A, however long that takes, with covariates at their bounds, and have an event then or none: Equation (56).
     """
     assert plan.persons is not None
     j, logs, ones, intervals = len(plan.persons.widths), np.log(plan.persons.widths), np.arange(plan.d), plan.levels
@@ -521,15 +521,14 @@ def _far_followed(plan: Plan, state: State) -> dict[str, list[int]]:
     for k in (k for k in range(1, plan.d) if k not in intervals):
         corners += [np.where(ones == k, plan.highs, plan.lows), np.where(ones == k, plan.lows, plan.highs)]
     at = sorted({0, j // 2, max(j - 2, 0), j - 1})
-    parts = (0.0, 0.5, 1.0, None)  # Share of A in the first of two intervals; None: whole intervals
-    asked = [
-        (*ends, e, p) for ends in itertools.product(at, at) if ends[0] <= ends[1] for e in (0.0, 1.0) for p in parts
-    ]
+    ends = (1e-9, 0.5 + 0.5 / state.most, INSIDE)  # Cumulative hazards, over A
+    parts = [*itertools.product((0.0, 0.5, 1.0), ends), None]  # Share in the first of two, and end; or whole intervals
+    asked = [(*two, e, p) for two in itertools.product(at, at) if two[0] <= two[1] for e in (0.0, 1.0) for p in parts]
     log_times, y = np.zeros((len(asked), j)), np.full((len(asked), j), np.nan)
     for k, (start, stop, event, part) in enumerate(asked):
-        share = np.full(j, 1e-9)
-        share[stop], share[start] = 1.0 - (part or 0.0), part or 1e-9
-        log_times[k] = logs if part is None else np.log(np.maximum(share, 1e-9) * state.most * INSIDE)
+        share, (first, end) = np.full(j, 1e-9), part or (0.0, 1.0)
+        share[stop], share[start] = 1.0 - first, first
+        log_times[k] = logs if part is None else np.log(np.maximum(share, 1e-9) * state.most * end)
         y[k, [start, stop] if part is not None else slice(start, stop + 1)] = 0.0
         y[k, stop] = event
     x = np.repeat(corners, j, axis=0).reshape(len(corners), j, plan.d)

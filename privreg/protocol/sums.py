@@ -33,6 +33,10 @@ FAMILIES: Final = (
 
 MEDIAN: Final = 0.6744897501960817  # Median absolute value of a standard normal
 
+FALLS: Final = 2.0
+"""Cumulative hazards over which the weight of time at risk falls to 0 at last, where people are followed so long, and
+slopes are those of scores in any model; a shorter follow-up ends at once: Equation (54)."""
+
 SQUARED: Final = 1.665  # Factor of t² beside t: 1.665² ≤ φ⁵/4, so that t² adds nothing to the distance
 
 Shares = tuple[float, float, float, float, float]
@@ -64,6 +68,14 @@ ODDS: Final = (
 def longest2(located: int, persons: bool) -> float:
     """Squared length of (t, 1.665 t²) of so many numbers at most, of persons with a 1 beside: Equation (1)."""
     return located * (1.0 + SQUARED * SQUARED) + float(persons)
+
+
+def farthest(most: float) -> tuple[float, float]:
+    """Largest score and slope of a person of length 1, who is followed until a cumulative hazard `most`: (54)."""
+    if most < FALLS:
+        return math.sqrt(1.0 + most * most), most
+    at = max(most - FALLS, 0.5 * (most + 1.0))
+    return most - 0.5 * FALLS, at * (most + 1.0 - at) / FALLS
 
 
 def distance2(

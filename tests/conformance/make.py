@@ -400,18 +400,22 @@ def shares():
         plan = sum_plan(family, **({"offset": ["sub", ["col", "visits"], const(3)]} if family == "poisson" else {}))
         payload = study.plan_payload(plan)
         held["plans"][family] = wire.base(payload)
-        for role, form in plan.roles.items():
-            state = messages.state_payload(field_state(wire.hash_of(payload), sum_ask(plan, role)))
-            held["states"][f"{family} {role}"] = wire.base(state)
+        asked = [(role, role, {}) for role in plan.roles]
+        if family == "hazards":  # whose weights fall before a longer follow-up ends
+            asked += [(f"main, until {most}", "main", {"most": most}) for most in (2.5, 6.0)]
+        for name, role, more in asked:
+            form = plan.roles[role]
+            state = messages.state_payload(field_state(wire.hash_of(payload), sum_ask(plan, role, **more)))
+            held["states"][f"{family} {name}"] = wire.base(state)
             (ask,) = messages.read_state(state, plan, wire.hash_of(payload)).asks
             for k, row in enumerate(ROWS):
-                words = hashlib.shake_256(f"{family} {role} {k}".encode()).digest(8 * form.numbers)
+                words = hashlib.shake_256(f"{family} {name} {k}".encode()).digest(8 * form.numbers)
                 a = sums.whole(plan.role_of(ask), sums.of_person(plan, ask, answer.rows_of(plan, [row])))
                 first, _ = sums.shares(a, lambda n, words=words: words[:n])
                 infos = [peers.share_info(letter, wire.hash_of(state), token(k)) for letter in LETTERS]
                 held["cases"].append(
                     {
-                        "plan": family, "state": f"{family} {role}", "row": row, "words": wire.base(words), "whole": a,
+                        "plan": family, "state": f"{family} {name}", "row": row, "words": wire.base(words), "whole": a,
                         "first": wire.base(first), "token": messages.token_text(token(k)),
                         "infos": [wire.base(info) for info in infos],
                         "exact": (family in POLYNOMIAL and not plan.sums.scaled) or role in EXACT,

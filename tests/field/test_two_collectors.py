@@ -122,7 +122,15 @@ def test_devices_report_times_until_an_event_as_a_simulation_does(formula):
     rows = Encoder(fit.spec, order, None, by_column=False).encode(people)
     y, offset, x = rows.y.reshape(n, j), rows.offset.reshape(n, j), rows.x.reshape(n, j, -1)
     d, events = plan.d, 0.0
-    for role, most in [("location", 1.0), ("moments", 1.0), ("approach", 0.3), ("main", 1.0), ("main", 40.0)]:
+    for role, most in [
+        ("location", 1.0),
+        ("moments", 1.0),
+        ("approach", 0.3),
+        ("main", 1.0),
+        ("main", 2.5),
+        ("main", 4.0),
+        ("main", 40.0),
+    ]:
         z, theta = np.eye(d) + 0.3 * rng.standard_normal((d, d)), rng.standard_normal(d) - np.eye(d)[0]
         state = State(1, role, z, theta, 0.0, 1.0, 1.0, 3.0, longest=1.5, most=most)
         wanted = report.vectors(engine, state, y, x, offset)

@@ -163,12 +163,19 @@ class Plan(NamedTuple):
         """Cumulative hazard up to which people are followed, before any is seen; 0 of other scores: Equation (55)."""
         return self.until(USUAL, self.normal) if self.followed else 0.0
 
+    @property
+    def span(self) -> float:
+        """Largest score of a record of length 1, before any is seen."""
+        return sums.farthest(self.most)[0] if self.followed else 1.0
+
     def until(self, share: float, square: float) -> float:
         """Cumulative hazard A for a share of people with an event and rows of squared length `square`: (55)."""
         if self.mu >= MOST_MU:
-            return math.log(max(self.rows, 1)) + BEYOND
+            return math.log(max(self.rows, 1)) + BEYOND + sums.FALLS
         adders = self.noise.alone * max(len(self.noise.silos), 1)
-        return followed_until(share, self.delta2 * adders * square / (self.rules.shares[0] * self.mu**2 * self.rows))
+        noise, (p1, p2, *_) = self.delta2 * adders * square / (self.mu**2 * self.rows), self.rules.shares
+        edge = math.sqrt(2.0 * self.size * noise / p2 * square / self.rows)  # of slopes' noise, over the largest slope
+        return followed_until(share, noise / p1, edge / SHARP)
 
     @property
     def first(self) -> str:
@@ -235,14 +242,14 @@ class Plan(NamedTuple):
             return longest_row(self.extremes, rows)
         adders = self.noise.alone * max(len(self.noise.silos), 1)
         noise = self.delta2 * adders / (self.mu**2 * self.rules.shares[0] * self.square * self.rows)
-        noise *= 1.0 + self.most**2
+        noise *= self.span**2
         return _reach(self.d, noise)
 
     @property
     def sizes(self) -> dict[str, int]:
         """Records of a round of each role but the last, which has the rest: Equation (4)."""
         size, rules, several = self.d + self.rules.blocks, self.rules, self.alone > 1  # rows of a person in a report
-        noise = 4.0 * self.delta2 * self.reach**2 * (1.0 + self.most**2) / (self.mu**2 * rules.shares[0] * self.square)
+        noise = 4.0 * self.delta2 * (self.reach * self.span) ** 2 / (self.mu**2 * rules.shares[0] * self.square)
         noise = max(noise, 20.0 * self.size)
         closing = math.sqrt(self.rows * noise)
         means = self.located + 0.5 * bool(self.persons)
@@ -354,12 +361,12 @@ class State(NamedTuple):
 
     @property
     def span(self) -> float:
-        """Largest score of a record of length 1: of one who is followed until A, (A² + 1)^½, see Equation (54)."""
-        return math.sqrt(1.0 + self.most**2)
+        """Largest score of a record of length 1: of one who is followed until A, see Equation (54)."""
+        return sums.farthest(self.most)[0] if self.most else 1.0
 
     def top(self, rules: Rules) -> float:
         """Largest slope of the unit score, per unit of c."""
-        return self.most or rules.top
+        return sums.farthest(self.most)[1] if self.most else rules.top
 
     def threshold(self, rules: Rules) -> float:
         """The score's threshold c."""
@@ -530,7 +537,7 @@ def completed(plan: Plan) -> Plan:
     """
     rules = plan.rules
     if plan.noise.silos and plan.mu < MOST_MU:
-        crowd = plan.reach**2 * (1.0 + plan.most**2) * plan.delta2 / (rules.shares[0] * plan.mu**2 * plan.square)
+        crowd = (plan.reach * plan.span) ** 2 * plan.delta2 / (rules.shares[0] * plan.mu**2 * plan.square)
         plan = plan._replace(noise=plan.noise._replace(crowd=crowd))
     if not (rules.scoring.density and rules.scaled):
         return plan

@@ -222,7 +222,7 @@ def _hazards(
     by = (score * whole[:, None]).reshape(-1) * weight / (reach * state.span)
     total = np.nan_to_num((z * by[:, None]).reshape(*shape, -1).sum(axis=1))
     total /= np.maximum(np.sqrt(np.einsum("ij,ij->i", total, total)), 1.0)[:, None]
-    steep = (slope * whole[:, None]).reshape(-1) * weight * (b / (state.most * reach**2))
+    steep = (slope * whole[:, None]).reshape(-1) * weight * (b / (state.top(plan.rules) * reach**2))
     one = np.ones(len(whole))
     return [Factor(total, a * one), Factor(z, steep, True, np.ones(shape)), Factor(total, m * one, True)]
 
@@ -309,7 +309,7 @@ def heights(plan: Plan, state: State) -> tuple[float, float]:
     """
     scoring: Any = plan.rules.scoring
     if plan.followed:
-        return state.span, state.most
+        return state.span, state.top(plan.rules)
     if not (scoring.stacked and plan.rules.shape.a):
         return 1.0, plan.rules.top
     score, slope = scoring.gaps(plan.cuts @ state.rows.T @ state.theta)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from privreg.protocol import codes, lattice
-from privreg.protocol.sums import MEDIAN, SQUARED, SumAsk, Sums, longest2
+from privreg.protocol.sums import FALLS, MEDIAN, SQUARED, SumAsk, Sums, farthest, longest2
 from privreg_field.wire.roles import Role
 from privreg_field.wire.study import FAMILIES, PublicPlan
 
@@ -81,7 +81,7 @@ def _followed(sums: Sums, ask: SumAsk, rows: Sequence[Row]) -> list[float]:
         return [v / root for v in (*(v * short for v in means), *events, *times)]
     zs = [[score.dot(line, x) for line in ask.rows] for x in xs]
     etas = [score.dot(z, ask.theta) + rows[j].offset for z, j in zip(zs, here, strict=True)]
-    squares, out, before, one = [max(score.dot(z, z), LEAST) for z in zs], list[list[float]](), 0.0, [1.0] * len(here)
+    squares, out, one = [max(score.dot(z, z), LEAST) for z in zs], list[list[float]](), [1.0] * len(here)
     if ask.role == "moments":
         shares = [score.exp(eta - max(etas)) for eta in etas]
         for z, share, square in zip(zs, shares, squares, strict=True):
@@ -89,12 +89,22 @@ def _followed(sums: Sums, ask: SumAsk, rows: Sequence[Row]) -> list[float]:
             out.append([v * math.sqrt(by * (share / max(score.dot(shares, one), 1.0))) for v in z])
         return [v for u in out for v in u]
     a, b, m = map(math.sqrt, sums.shares[:3])
-    for z, eta, square, j in zip(zs, etas, squares, here, strict=True):
-        hazard, weight = score.exp(eta), min(1.0, score.divide(ask.reach * ask.reach, square))
-        steep, before = score.clipped(ask.most - before, 0.0, hazard), before + hazard
-        by = (steep - (rows[j].y if before <= ask.most else 0.0)) * weight
-        rise = products(z, steep * weight * (b / (ask.most * (ask.reach * ask.reach))))
-        out.append([*(v * (by / (ask.reach * math.sqrt(1.0 + ask.most * ask.most))) for v in z), *rise])
+    (span, top), upto, falls = farthest(ask.most), [0.0], ask.most >= FALLS
+    for eta in etas:
+        upto.append(upto[-1] + score.exp(eta))
+    counts = [score.clipped((ask.most - v) / FALLS, 0.0, 1.0) if falls else float(v <= ask.most) for v in upto]
+    upto = [min(v, ask.most) for v in upto]
+    known, rises, bent = upto, upto, [0.0] * len(upto)
+    if falls:
+        known = [v - max(v - (ask.most - FALLS), 0.0) ** 2 / (2.0 * FALLS) for v in upto]
+        rises = [min(count * v, counts[-1] * upto[-1]) for count, v in zip(counts, upto, strict=True)]
+        bent = [v / FALLS if 0.0 < count < 1.0 else 0.0 for count, v in zip(counts, upto, strict=True)]
+    steeps = [max(rises[k + 1] - rises[k] + rows[j].y * bent[k + 1], 0.0) for k, j in enumerate(here)]
+    for k, (z, square, j) in enumerate(zip(zs, squares, here, strict=True)):
+        weight = min(1.0, score.divide(ask.reach * ask.reach, square))
+        by = (known[k + 1] - known[k] - rows[j].y * counts[k + 1]) * weight
+        rise = products(z, steeps[k] * weight * (b / (top * (ask.reach * ask.reach))))
+        out.append([*(v * (by / (ask.reach * span)) for v in z), *rise])
     whole = score.summed(out, one)
     total, rise = whole[: len(ask.theta)], whole[len(ask.theta) :]
     total = [v / max(math.sqrt(score.dot(total, total)), 1.0) for v in total]

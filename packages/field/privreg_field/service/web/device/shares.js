@@ -12,7 +12,7 @@ import { bodyOf } from "./messages.js";
 import { secret } from "./noise.js";
 import { clipped, dot, extra, overRows, tobit, unit } from "./score.js";
 import { seal } from "./seal.js";
-import { LETTERS, SQUARED } from "./sums.js";
+import { FALLS, LETTERS, SQUARED } from "./sums.js";
 import { round } from "./trees.js";
 import { base, bytes, joined } from "./wire.js";
 
@@ -153,15 +153,22 @@ function followed(sums, { role, rows, theta, ball, reach, most }, row) {
     const top = Math.max(...here.map(({ eta }) => eta)), each = here.map(({ eta }) => Math.exp(eta - top)), whole = Math.max(dot(each, each.map(() => 1)), 1);
     return here.flatMap(({ z, long }, k) => z.map((v) => v * Math.sqrt((Math.min(1, ball / long) / ball) * (each[k] / whole))));
   }
-  const [p, q, m] = sums.shares.map(Math.sqrt), span = reach * Math.sqrt(1 + most * most);
-  let before = 0, total = theta.map(() => 0), rise = products(total, 0);
-  for (const { z, long, eta, y } of here) {
-    const hazard = Math.exp(eta), weight = Math.min(1, (reach * reach) / long), steep = clipped(most - before, 0, hazard);
-    before += hazard;
-    const by = ((steep - (before <= most ? y : 0)) * weight) / span;
+  const [p, q, m] = sums.shares.map(Math.sqrt), falls = most >= FALLS, hazards = [0];
+  for (const { eta } of here) hazards.push(hazards[hazards.length - 1] + Math.exp(eta));
+  const counts = hazards.map((v) => (falls ? clipped((most - v) / FALLS, 0, 1) : Number(v <= most)));
+  const upto = hazards.map((v) => Math.min(v, most)), last = here.length;
+  const known = falls ? upto.map((v) => v - Math.max(v - (most - FALLS), 0) ** 2 / (2 * FALLS)) : upto;
+  const rises = falls ? upto.map((v, k) => Math.min(counts[k] * v, counts[last] * upto[last])) : upto;
+  const bent = upto.map((v, k) => (falls && counts[k] > 0 && counts[k] < 1 ? v / FALLS : 0));
+  const steeps = here.map(({ y }, k) => Math.max(rises[k + 1] - rises[k] + y * bent[k + 1], 0));
+  const at = Math.max(most - FALLS, 0.5 * (most + 1)), top = falls ? (at * (most + 1 - at)) / FALLS : most;
+  const span = reach * (falls ? most - 0.5 * FALLS : Math.sqrt(1 + most * most));
+  let total = theta.map(() => 0), rise = products(total, 0);
+  here.forEach(({ z, long, y }, k) => {
+    const weight = Math.min(1, (reach * reach) / long), by = ((known[k + 1] - known[k] - y * counts[k + 1]) * weight) / span;
     total = total.map((u, j) => u + z[j] * by);
-    products(z, steep * weight * (q / (most * (reach * reach)))).forEach((v, j) => { rise[j] += v; });
-  }
+    products(z, steeps[k] * weight * (q / (top * (reach * reach)))).forEach((v, j) => { rise[j] += v; });
+  });
   const norm = Math.max(Math.sqrt(dot(total, total)), 1);
   return [...total.map((v) => (v / norm) * p), ...rise, ...products(total.map((v) => v / norm), m)];
 }

@@ -52,6 +52,9 @@ const FORMAT = 3;
 const LEAST = 2 ** -60;
 /** By which t² is multiplied beside t. */
 export const SQUARED = 1.665;
+
+/** Cumulative hazard from which on its weight falls to 0 over the last two: (54). */
+export const FALLS = 2;
 /** Squared norms of scores whose reports are closer than any of norm 1, and their largest squared distance over 10,000. @type {[boolean, number[], number][]} */
 const APART = [
   [true, [0.455, 0.455, 0.046, 0.015, 0.0232], 24278], [true, [0.54, 0.275, 0.1, 0.02, 0.052], 27350],
