@@ -111,31 +111,39 @@ def tied(curvature: Array, by: Array, leaning: Array, kept: float) -> Array:
 
 
 def bent(model: Model, theta: Array, scale: float) -> tuple[Array, Array, Array]:
-    """Scores of rounds at an estimate, by the model, beyond their slopes at rounds' states: Equation (64).
+    """Scores of rounds by the model if an estimate is the truth, beyond those on slopes that it says: Equation (64).
 
-    Shape (rounds, d); with changes of their slopes by θ until there, shape (rounds, d, d), and by γ, (rounds, d). The
-    way ends at a threshold and a factor 1.5 of the last state's parameter.
+    Shape (rounds, d); with their slopes by that θ, shape (rounds, d, d), and by γ, (rounds, d). The way ends at a
+    threshold and a factor 1.5 of the last state's parameter.
     """
-    rounds, reference, out = model.rounds, model.rounds.plan.rules.scoring.reference, []
-    last, shape, filled, rate = rounds.last, rounds.plan.rules.shape, rounds.progress.filled, rounds.plan.rate
-    far = float(np.linalg.norm(theta - last.theta)) / last.threshold(rounds.plan.rules)
-    there = model.z @ (last.theta + (theta - last.theta) / max(1.0, far)) + rate
+    rounds, z = model.rounds, model.z
+    last, rules, filled, rate = rounds.last, rounds.plan.rules, rounds.progress.filled, rounds.plan.rate
+    far = float(np.linalg.norm(theta - last.theta)) / last.threshold(rules)
+    there = z @ (last.theta + (theta - last.theta) / max(1.0, far)) + rate
     scale = last.scale * math.exp(np.clip(math.log(scale / last.scale), -WINDOWS[1], WINDOWS[1]))
-    for s in rounds.summed:
-        back, at = s.state.rows @ np.linalg.inv(last.rows), s.state.scale
-        here = model.z @ (back.T @ s.state.theta) + rate
-        unit = -filled * s.state.threshold(rounds.plan.rules) * model.weight
 
-        def mean(to: Array, truth: float, at: float = at, here: Array = here, unit: Array = unit) -> Array:
-            return np.asarray(unit * reference(shape, at, here, to, truth)[2])
+    def of(s: Summed) -> tuple[Array, Array, Array]:
+        at, here = s.state.scale, z @ np.linalg.solve(last.rows.T, s.state.rows.T @ s.state.theta) + rate
 
-        ends = (here, at), (there, scale)
-        first, then = ((mean(v + STEP, r) - mean(v - STEP, r)) / (2.0 * STEP) for v, r in ends)
-        wide, wider = ((mean(v, r * (1.0 + STEP)) - mean(v, r * (1.0 - STEP))) / (2.0 * STEP) for v, r in ends)
-        more = mean(there, scale) - first * (there - here) - wide * (scale / at - 1.0)
-        out.append((more @ model.z, (model.z.T * (then - first)) @ model.z, (wider - wide * scale / at) @ model.z))
-    more, slopes, by = (np.array(one) for one in zip(*out, strict=True))
+        def beyond(to: float, log: float) -> Array:
+            def mean(by: float, wider: float) -> Array:
+                wide, truth = at * math.exp(wider), scale * math.exp(log)
+                score = rules.scoring.reference(rules.shape, wide, here + by, there + to, truth)[2]
+                return np.asarray(-filled * rules.ratio * wide * model.weight * score)
+
+            return led(mean, there + to - here, scale * math.exp(log) / at - 1.0)
+
+        slope, wide = (beyond(*(STEP * u for u in way)) - beyond(*(-STEP * u for u in way)) for way in np.eye(2))
+        return beyond(0.0, 0.0) @ z, (z.T * slope) @ z / (2.0 * STEP), wide @ z / (2.0 * STEP)
+
+    more, slopes, by = (np.array(one) for one in zip(*map(of, rounds.summed), strict=True))
     return more, slopes, by
+
+
+def led(mean: Callable[[float, float], Array], way: Array, log: float) -> Array:
+    """Means at a state, and what their slopes by θ and γ there say of the `way` to the truth: 0 but for bends."""
+    slope, wide = mean(STEP, 0.0) - mean(-STEP, 0.0), mean(0.0, STEP) - mean(0.0, -STEP)
+    return np.asarray(mean(0.0, 0.0) + (slope * way + wide * log) / (2.0 * STEP))
 
 
 def added(model: Model, curvature: Array, scale: float) -> Callable[[Array, Array], tuple[Array, Array]]:
