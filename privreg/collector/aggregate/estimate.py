@@ -150,7 +150,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     people = sampled(plan, rounds.summed)
     curved = curvature(plan, progress, rounds.turned, people, differing(rounds))
     curved = curved._replace(mean=floored(curved.mean, LOST * math.sqrt(float(curved.variances.mean()))))
-    model = extra.modelled(rounds, curved.mean) if plan.rules.scoring.extra and plan.mu < MOST_MU else None  # (61)
+    model = extra.modelled(rounds, curved) if plan.rules.scoring.extra and plan.mu < MOST_MU else None  # (61)
     rounds = rounds if model is None else model.rounds
     squares, height = _squares(rounds, curved.level)  # (30), (37)
     # variance v/m_k + σ_k² of a number of each round's score, the diagonal of (14)
