@@ -1702,6 +1702,13 @@ MUTANTS = (
         ("tests/families/test_tobit.py::test_a_round_that_is_asked_far_from_the_truth_is_led_there",),
     ),
     Mutant(
+        "the curvature that rounds share is taken for each round's slope",
+        "privreg/collector/aggregate/extra.py",
+        "off = model.shares @ alone - alone",
+        "off = 0.0 * alone",
+        ("tests/families/test_tobit.py::test_a_round_that_is_asked_far_from_the_truth_is_led_there",),
+    ),
+    Mutant(
         "columns of a table are other people once they are by themselves",
         "privreg/privacy/ledger.py",
         "                known.people = first\n",
