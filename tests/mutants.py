@@ -1710,6 +1710,27 @@ MUTANTS = (
         ("tests/families/test_tobit.py::test_what_the_model_has_carried_far_is_marked",),
     ),
     Mutant(
+        "slopes by the parameter that reports say are not taken from what the model says",
+        "privreg/collector/aggregate/extra.py",
+        "(slope * way + wide * log) / (2.0 * STEP))",
+        "(slope * way + 0.0 * wide * log) / (2.0 * STEP))",
+        ("tests/families/test_tobit.py::test_a_round_that_is_asked_far_from_the_truth_is_led_there",),
+    ),
+    Mutant(
+        "slopes that the model takes from reports are those if a round's state is the truth",
+        "privreg/collector/aggregate/extra.py",
+        "here + by, there + to, truth)[2]",
+        "here + by, (here if by or wider else there) + to, at if by or wider else truth)[2]",
+        ("tests/families/test_tobit.py::test_a_round_that_is_asked_far_from_the_truth_is_led_there",),
+    ),
+    Mutant(
+        "the curvature that rounds share is taken for each round's slope",
+        "privreg/collector/aggregate/extra.py",
+        "off = model.shares @ alone - alone",
+        "off = 0.0 * alone",
+        ("tests/families/test_tobit.py::test_a_round_that_is_asked_far_from_the_truth_is_led_there",),
+    ),
+    Mutant(
         "columns of a table are other people once they are by themselves",
         "privreg/privacy/ledger.py",
         "                known.people = first\n",

@@ -150,7 +150,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     people = sampled(plan, rounds.summed)
     curved = curvature(plan, progress, rounds.turned, people, differing(rounds))
     curved = curved._replace(mean=floored(curved.mean, LOST * math.sqrt(float(curved.variances.mean()))))
-    model = extra.modelled(rounds, curved.mean) if plan.rules.scoring.extra and plan.mu < MOST_MU else None  # (61)
+    model = extra.modelled(rounds, curved) if plan.rules.scoring.extra and plan.mu < MOST_MU else None  # (61)
     rounds = rounds if model is None else model.rounds
     squares, height = _squares(rounds, curved.level)  # (30), (37)
     # variance v/m_k + σ_k² of a number of each round's score, the diagonal of (14)
@@ -497,27 +497,35 @@ def _learned(model: extra.Model, theta: Array) -> _Learned:
     rounds, plan, z, weight = model.rounds, model.rounds.plan, model.z, model.weight
     scoring, shape, shares = plan.rules.scoring, plan.rules.shape, _crowd(rounds)
     there, log, wide, vague, leaning = z @ theta + plan.rate, 0.0, 0.0, 0.0, np.zeros(len(theta))
-    low, high = map(math.log, scoring.limits)
+    low, high, carried = *map(math.log, scoring.limits), plan.rules.cornered and not rounds.again
+
+    def number(at: float, here: Array, there: Array, truth: float) -> Array:
+        def mean(by: float, more: float) -> Array:
+            return scoring.reference(shape, at * math.exp(more), here + by, there, math.exp(truth))[0]
+
+        return extra.led(mean, there - here, truth - math.log(at)) if carried else mean(0.0, 0.0)
+
     for share, unsure, s in zip(shares, model.unsure, rounds.said, strict=True):
         at, found, ratio, turn = s.state.scale, s.scale, 1.0, rounds.last.rows @ np.linalg.inv(s.state.rows)
         place = np.linalg.solve(turn.T, s.state.theta)
-        here, more = z @ place + plan.rate, np.zeros(len(theta))
-        steep = max(float(weight @ scoring.reference(shape, at, here, here, at)[1]), 1e-100)  # squares stay finite
-        if plan.rules.cornered:  # slopes by θ that are known of reports, in place of the model's
+        here, known = z @ place + plan.rate, carried * s.steep / rounds.progress.filled
+        steep = known or max(float(weight @ scoring.reference(shape, at, here, here, at)[1]), 1e-100)  # squares finite
+        lean = turn @ s.lean * steep  # slopes by θ that are known of reports
+        if plan.rules.cornered and rounds.again:  # in place of the model's
             each = [scoring.reference(shape, at, here, here + h, at)[0] for h in (-STEP, STEP)]
-            more = ((each[1] - each[0]) * weight / (2.0 * STEP)) @ z + turn @ s.lean * steep
-        mean = s.number * steep / s.steep + float(more @ (theta - place))
+            lean = lean + ((each[1] - each[0]) * weight / (2.0 * STEP)) @ z
+        mean = s.number * steep / s.steep + float(lean @ (theta - place))
 
-        def over(x: float, at: float = at, here: Array = here, mean: float = mean) -> float:
-            return float(weight @ scoring.reference(shape, at, here, there, math.exp(x))[0]) - mean
+        def over(x: float, at: float = at, here: Array = here, mean: float = mean, known: float = known) -> float:
+            return float(weight @ number(at, here, there, x)) + known * (x - math.log(at)) - mean
 
         if over(found - LEAP) < 0.0 < over(found + LEAP):
             found = brentq(over, found - LEAP, found + LEAP)
             rise = max((over(found + STEP) - over(found - STEP)) / (2.0 * STEP), FLAT * steep)
             ratio = steep / rise
             vague += share * (found - math.log(at)) ** 2 * unsure
-            each = [scoring.reference(shape, at, here, there + h, math.exp(found))[0] for h in (-STEP, STEP)]
-            leaning -= share / rise * (((each[1] - each[0]) * weight / (2.0 * STEP)) @ z - more)
+            each = [number(at, here, there + h, found) for h in (-STEP, STEP)]
+            leaning -= share / rise * (((each[1] - each[0]) * weight / (2.0 * STEP)) @ z - lean)
         else:
             vague += share * LEAP**2
         log, wide = log + share * min(max(found, low), high), wide + share * ratio

@@ -9,6 +9,7 @@ import numpy as np
 from privreg.base.arrays import Array
 from privreg.collector.aggregate.classes import points
 from privreg.collector.aggregate.common import Rounds
+from privreg.collector.aggregate.curvature import Curvature
 from privreg.collector.aggregate.plan import Summed
 from privreg.collector.aggregate.rounds import WINDOWS
 from privreg.collector.estimation.curvature import SPREAD, floored
@@ -58,9 +59,10 @@ class Model(NamedTuple):
     weight: Array  # Shape (m,)
     unsure: Array  # Variances of the logarithm of s, of rounds that say the parameter
     rounds: Rounds  # With slopes between what was reported and the model's
+    shares: Array  # Of rounds in the curvature
 
 
-def modelled(rounds: Rounds, curvature: Array) -> Model:
+def modelled(rounds: Rounds, curved: Curvature) -> Model:
     """Model at the last state, and rounds with slopes that differ from it by `SPREAD`: Equation (61).
 
     Where the mean of scores depends on the parameter rows have the curvature's second moments, in which each counts by
@@ -68,7 +70,7 @@ def modelled(rounds: Rounds, curvature: Array) -> Model:
     """
     plan, last = rounds.plan, rounds.last
     one, scoring, shape = np.linalg.inv(last.rows)[0], plan.rules.scoring, plan.rules.shape
-    second = curvature if plan.rules.cornered else rounds.progress.known.mean
+    second = curved.mean if plan.rules.cornered else rounds.progress.known.mean
     z, weight = points(second / float(one @ second @ one), one, math.inf)  # whose constant is 1, whatever the noise
     if plan.rules.cornered:
         here = z @ last.theta + plan.rate
@@ -94,7 +96,9 @@ def modelled(rounds: Rounds, curvature: Array) -> Model:
             sds = (*sds[:3], far, sds[4])
         found.append(s._replace(steep=steep, lean=lean / steep, lean_sd=lean_sd / steep, beyond=beyond, sds=sds))
         unsure.append((sd / steep) ** 2)
-    return Model(z, weight, np.array(unsure)[rounds.narrow], rounds._replace(summed=tuple(found)).at(rounds.c))
+    return Model(
+        z, weight, np.array(unsure)[rounds.narrow], rounds._replace(summed=tuple(found)).at(rounds.c), curved.shares
+    )
 
 
 def _between(reported: Array, noise: float, model: Array) -> tuple[Array, float]:
@@ -111,31 +115,42 @@ def tied(curvature: Array, by: Array, leaning: Array, kept: float) -> Array:
 
 
 def bent(model: Model, theta: Array, scale: float) -> tuple[Array, Array, Array]:
-    """Scores of rounds at an estimate, by the model, beyond their slopes at rounds' states: Equation (64).
+    """Scores of rounds by the model if an estimate is the truth, beyond those on slopes that it says: Equation (64).
 
-    Shape (rounds, d); with changes of their slopes by θ until there, shape (rounds, d, d), and by γ, (rounds, d). The
-    way ends at a threshold and a factor 1.5 of the last state's parameter.
+    Shape (rounds, d); with their slopes by that θ, shape (rounds, d, d), and by γ, (rounds, d). The way ends at a
+    threshold and a factor 1.5 of the last state's parameter.
     """
-    rounds, reference, out = model.rounds, model.rounds.plan.rules.scoring.reference, []
-    last, shape, filled, rate = rounds.last, rounds.plan.rules.shape, rounds.progress.filled, rounds.plan.rate
-    far = float(np.linalg.norm(theta - last.theta)) / last.threshold(rounds.plan.rules)
-    there = model.z @ (last.theta + (theta - last.theta) / max(1.0, far)) + rate
+    rounds, z = model.rounds, model.z
+    last, rules, filled, rate = rounds.last, rounds.plan.rules, rounds.progress.filled, rounds.plan.rate
+    far = float(np.linalg.norm(theta - last.theta)) / last.threshold(rules)
+    there = z @ (last.theta + (theta - last.theta) / max(1.0, far)) + rate
     scale = last.scale * math.exp(np.clip(math.log(scale / last.scale), -WINDOWS[1], WINDOWS[1]))
-    for s in rounds.summed:
-        back, at = s.state.rows @ np.linalg.inv(last.rows), s.state.scale
-        here = model.z @ (back.T @ s.state.theta) + rate
-        unit = -filled * s.state.threshold(rounds.plan.rules) * model.weight
 
-        def mean(to: Array, truth: float, at: float = at, here: Array = here, unit: Array = unit) -> Array:
-            return np.asarray(unit * reference(shape, at, here, to, truth)[2])
+    def of(s: Summed) -> tuple[Array, ...]:
+        at, here = s.state.scale, z @ np.linalg.solve(last.rows.T, s.state.rows.T @ s.state.theta) + rate
 
-        ends = (here, at), (there, scale)
-        first, then = ((mean(v + STEP, r) - mean(v - STEP, r)) / (2.0 * STEP) for v, r in ends)
-        wide, wider = ((mean(v, r * (1.0 + STEP)) - mean(v, r * (1.0 - STEP))) / (2.0 * STEP) for v, r in ends)
-        more = mean(there, scale) - first * (there - here) - wide * (scale / at - 1.0)
-        out.append((more @ model.z, (model.z.T * (then - first)) @ model.z, (wider - wide * scale / at) @ model.z))
-    more, slopes, by = (np.array(one) for one in zip(*out, strict=True))
-    return more, slopes, by
+        def beyond(to: float, log: float, farther: float = 0.0) -> Array:
+            def mean(by: float, wider: float) -> Array:
+                wide, truth = at * math.exp(wider), scale * math.exp(log)
+                score = rules.scoring.reference(rules.shape, wide, here + by, there + to, truth)[2]
+                return np.asarray(-filled * rules.ratio * wide * model.weight * score)
+
+            return led(mean, there + to - here + farther, scale * math.exp(log) / at - 1.0)
+
+        slope, wide = (beyond(*(STEP * u for u in way)) - beyond(*(-STEP * u for u in way)) for way in np.eye(2))
+        more = beyond(0.0, 0.0)
+        slopes = (z.T * slope) @ z / (2.0 * STEP), wide @ z / (2.0 * STEP)
+        return more @ z, *slopes, beyond(0.0, 0.0, 1.0) - more, there - here
+
+    more, slopes, by, alone, way = (np.array(one) for one in zip(*map(of, rounds.summed), strict=True))
+    off = model.shares @ alone - alone  # the curvature is pooled
+    return more + (off * way) @ z, slopes + np.einsum("km,mi,mj->kij", off, z, z), by
+
+
+def led(mean: Callable[[float, float], Array], way: Array, log: float) -> Array:
+    """Means at a state, and what their slopes by θ and γ there say of the `way` to the truth: 0 but for bends."""
+    slope, wide = mean(STEP, 0.0) - mean(-STEP, 0.0), mean(0.0, STEP) - mean(0.0, -STEP)
+    return np.asarray(mean(0.0, 0.0) + (slope * way + wide * log) / (2.0 * STEP))
 
 
 def added(model: Model, curvature: Array, scale: float) -> Callable[[Array, Array], tuple[Array, Array]]:
