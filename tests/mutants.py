@@ -582,6 +582,13 @@ MUTANTS = (
         (f"{HAZARDS}::test_slopes_of_longer_follow_up_are_those_of_scores_whatever_the_model",),
     ),
     Mutant(
+        "squared scores that are never more than slopes",
+        "privreg/collector/aggregate/estimate.py",
+        "return np.asarray((more - 1.0) / sd)",
+        "return np.asarray((1.0 - more) / sd)",
+        (f"{HAZARDS}::test_a_number_whose_log_hazard_is_no_line_in_it_is_marked_as_it_goes_with_follow_up",),
+    ),
+    Mutant(
         "largest score of a longer follow-up",
         "privreg/protocol/sums.py",
         "return most - 0.5 * FALLS, ",

@@ -25,7 +25,7 @@ from privreg.collector.covariates.whitening import correlation
 from privreg.collector.inference import methods
 from privreg.collector.inference.methods import Estimate
 from privreg.collector.inference.pivots import Normal
-from privreg.collector.levels import BIAS
+from privreg.collector.levels import BIAS, SURE
 from privreg.errors import InferenceError
 from privreg.families.hazards import INTERVAL
 from privreg.families.measures import Measure
@@ -423,6 +423,9 @@ def doubts(
         lines = [[j] for j in plan.numbers] + [np.flatnonzero(~np.isnan(x)).tolist() for x in plan.corners]
         columns = listed(dict.fromkeys(names[j] for k in np.flatnonzero(lacking.any(axis=0)) for j in lines[k]))
         out.append(note("weights.few", those(np.asarray(lacking.any(axis=1))), columns=columns, counts=counts))
+    ends = 0.0 < progress.state.most < math.log(plan.rows)  # before the last of so many people is seen
+    if ends and plan.mu < MOST_MU and (loose := found.scattered(loads) > SURE).any():
+        out.append(note("followed", those(loose), most=progress.state.most))
     share, by, _ = progress.lost or (0.0, 0.0, 0.0)
     if (shifted := by * found.pulled(loads, progress.pull) > MISSED).any():
         most = "" if progress.pull is None else f", most of all along {names[1 + int(far_columns(progress).argmax())]},"

@@ -166,6 +166,23 @@ def test_levels_that_come_first_and_cells_of_factors_are_among_what_may_be_predi
         assert values.sum(axis=0) == pytest.approx(1.0)  # each row is in one cell
 
 
+@pytest.mark.parametrize("curved", [False, True])
+def test_a_number_whose_log_hazard_is_no_line_in_it_is_marked_as_it_goes_with_follow_up(curved) -> None:
+    """Equation (67): many have few nodes and few many; curved hazards are those of a logarithm."""
+    rng, n = np.random.default_rng(7), 20_000
+    nodes = np.minimum(rng.gamma(1.0, 4.0, n), 35.0)
+    rate = 0.03 * np.exp(1.1 * np.log1p(nodes) - 1.5 if curved else 0.09 * nodes)
+    time, until = rng.exponential(1.0 / rate), rng.uniform(5.0, 40.0, n)
+    data = pd.DataFrame({"months": np.minimum(time, until), "end": (time <= until).astype(int), "nodes": nodes})
+    how = {"bounds": {"nodes": (0, 35)}, "trust": "central"}
+    formula = "Surv(months, end, [6, 12, 24]) ~ nodes"
+    res = FIT(formula, data, mu=1, **how).fit(progress=False, seed=1)
+    (whole,) = FIT(formula, data, mu=None, **how).fit(progress=False).params[-1:]
+    marked = ~res.tidy().set_index("term")["reliable"]["nodes"]
+    assert marked == curved == any(note.code == "followed" for note in res.privacy.notes)
+    assert (abs(res.params["nodes"] - whole) > 2.0 * res.bse["nodes"]) == curved
+
+
 @pytest.mark.parametrize("rates", [BASE, BASE[::-1]])
 def test_fits_start_at_each_interval_s_own_hazard(rates) -> None:
     """Equation (57), without noise."""

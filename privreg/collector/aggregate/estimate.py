@@ -58,6 +58,7 @@ class Estimated(NamedTuple):
     gap: Array  # Estimate by the last round less that by the one before at another state, shape (b d,)
     chance: Array  # Covariance of that by noise and sampling, shape (b d, b d)
     part: float  # Part of it that the step from the last state may be off by, too
+    squares: tuple[Array, float]  # Squared scores of a record, shape (b d, b d), and variance of their entries
 
     @property
     def back(self) -> Array:
@@ -112,6 +113,14 @@ class Estimated(NamedTuple):
         most = np.abs(by).max(axis=1, initial=0.0)
         return np.asarray(most / np.sqrt(np.einsum("qk,kl,ql->q", loads, self.cov, loads))[:, None])
 
+    def scattered(self, loads: Array) -> Array:
+        """Sds, by noise, by which squared scores along `loads` @ theta are more than the slope there: Equation (67)."""
+        by, (squares, variance) = loads @ self.bread, self.squares
+        slope = np.einsum("qk,qk->q", by, loads)
+        more = np.einsum("qk,kl,ql->q", by, squares, by) / slope
+        sd = np.sqrt(variance + more**2 * float(self.spread.mean())) * np.square(by).sum(axis=1) / slope
+        return np.asarray((more - 1.0) / sd)
+
     def pulled(self, loads: Array, pull: Array | None) -> Array:
         """Score of long rows that moves `loads` @ theta, over that where they point everywhere alike: Equation (44)."""
         if pull is None:
@@ -152,7 +161,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     curved = curved._replace(mean=floored(curved.mean, LOST * math.sqrt(float(curved.variances.mean()))))
     model = extra.modelled(rounds, curved) if plan.rules.scoring.extra and plan.mu < MOST_MU else None  # (61)
     rounds = rounds if model is None else model.rounds
-    squares, height = _squares(rounds, curved.level)  # (30), (37)
+    squares, height, unsure = _squares(rounds, curved.level)  # (30), (37)
     # variance v/m_k + σ_k² of a number of each round's score, the diagonal of (14)
     variances = height * rounds.c**2 / np.array(people) + [float(np.trace(t.noise)) / plan.size for t in rounds.turned]
     if plan.clusters and rounds.main.any():  # rounds before hold people of all clusters: they give start and slope
@@ -205,6 +214,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         gap=gap,
         chance=chance,
         part=part,
+        squares=(squares, unsure),
     )
 
 
@@ -227,8 +237,8 @@ def _gap(root: _Root, each: Array, squares: Array, curved: Curvature, bread: Arr
     return each[-1] - each[k], bread @ spread @ bread.T, part
 
 
-def _squares(rounds: Rounds, slope: float) -> tuple[Array, float]:
-    """Squared scores V of a record at the common threshold, shape (b d, b d), and their level v over its square.
+def _squares(rounds: Rounds, slope: float) -> tuple[Array, float, float]:
+    """Squared scores V of a record at the common threshold, shape (b d, b d), their level v over its square, variance.
 
     Their shape is drawn to that of slopes, (30), of the same rows with variances' own error added: Equation (37). Where
     the dispersion of counts is learned their level is about the model's own, by the mean count that the `slope` says.
@@ -251,7 +261,7 @@ def _squares(rounds: Rounds, slope: float) -> tuple[Array, float]:
     squares, variances = posterior(square[:d, :d], noise, known.whole, height)
     if again:  # variances that are uncertain make t heavier in its tails
         squares = squares + STUDENT * float(variances.mean()) / height * np.eye(d)
-    return squares * rounds.c**2, height
+    return squares * rounds.c**2, height, float(variances.mean()) * rounds.c**4
 
 
 def _solve(
