@@ -54,6 +54,7 @@ DESIGNS = {
 }
 
 
+@pytest.mark.some()
 @pytest.mark.filterwarnings("ignore::privreg.errors.PrivregWarning")
 @pytest.mark.parametrize("trust", ["central", "two_collectors"])
 @pytest.mark.parametrize("name", DESIGNS)
