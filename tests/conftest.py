@@ -98,7 +98,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _with_each_value(cases: list[pytest.Item]) -> set[int]:
     """As few cases as have each value of each parameter among them: next is always whoever has most that are new."""
-    values = {j: set(c.callspec.indices.items()) for j, c in enumerate(cases) if not c.get_closest_marker("thorough")}
+    values = {
+        j: {(name, id(value)) for name, value in case.callspec.params.items()}  # the same object in all of its cases
+        for j, case in enumerate(cases)
+        if not case.get_closest_marker("thorough")
+    }
     left, had, kept = set().union(*values.values()), Counter[Any](), set[int]()
     while left:
         j = max(values, key=lambda j: (len(values[j] & left), -sum(had[v] for v in values[j]), -j))

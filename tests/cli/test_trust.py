@@ -91,7 +91,7 @@ SLOW = {
 
 
 SAME = {"formula", "path", "bounds", "levels", "epsilon", "checkpoint", "k_max"}
-"""Options of fits whose words are those of another option, or are among them: `trust`, `delta`, and those after them."""
+"""Options of fits whose words are those of others, or among them: `trust`, `delta`, `checkpoint_rows`, `per_person`."""
 
 TOGETHER = (
     *("sep", "decimal", "encoding", "schema", "moments", "scale", "offset", "missing", "threads", "measures", "seed"),

@@ -54,7 +54,7 @@ DESIGNS = {
 }
 
 
-@pytest.mark.some()
+@pytest.mark.some
 @pytest.mark.filterwarnings("ignore::privreg.errors.PrivregWarning")
 @pytest.mark.parametrize("trust", ["central", "two_collectors"])
 @pytest.mark.parametrize("name", DESIGNS)
@@ -133,7 +133,7 @@ def estimated(trust, data, family, ends, **more):
 
 
 @pytest.mark.filterwarnings("ignore::privreg.errors.PrivregWarning")
-@pytest.mark.some()
+@pytest.mark.some
 @pytest.mark.parametrize(("family", "ends"), [(pr.Tobit(0), (0, 4)), (pr.NegativeBinomial(4), None)], ids=repr)
 @pytest.mark.parametrize("trust", DOORS)
 def test_responses_beyond_limits_and_whole_numbers_are_what_they_are_within(trust, family, ends):

@@ -213,7 +213,7 @@ def test_rare_and_uneven_levels_without_noise_are_statsmodels_fit():
     assert (data.y == "worst").sum() < 100
 
 
-@pytest.mark.some()
+@pytest.mark.some
 @pytest.mark.parametrize(("trust", "mu"), [("two_collectors", 0.7), ("central", 0.3)])
 @pytest.mark.parametrize("levels", [3, 5])
 def test_other_trust_models_are_near_the_truth_in_standard_errors(trust, mu, levels):

@@ -75,7 +75,7 @@ def noted(res):
 @pytest.mark.parametrize(
     ("door", "mu"),
     [
-        # budgets between others; without noise a curator's many rounds are long, and those of two collectors say the same
+        # between others; without noise a curator's many rounds are long, and two collectors' say the same
         pytest.param(door, mu, marks=[pytest.mark.thorough] * (mu in {3, 10} or (door, mu) == ("curator", None)))
         for door in DOORS
         for mu in MUS

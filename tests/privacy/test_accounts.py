@@ -688,8 +688,8 @@ def test_silos_that_overlap_are_refused():
 
 
 def test_a_plan_keeps_the_name_of_its_people(limited):
-    made = pr.PrivateOnlineRegression.from_formula("y1 ~ x", frame(), dataset="survey", **PUBLIC)
+    made = pr.PrivateOnlineRegression.from_formula("y1 ~ x", frame(), dataset="a planned survey", **PUBLIC)
     pr.simulate(made.plan(), frame())
-    assert LEDGER.spent(named(None, "survey")) == 1.0
+    assert LEDGER.spent(named(None, "a planned survey")) == 1.0
     with pytest.raises(BudgetError, match="allows"):
         pr.simulate(made.plan(), frame())

@@ -214,7 +214,7 @@ ENDLESS = {
 }
 
 
-@pytest.mark.some()
+@pytest.mark.some
 @pytest.mark.parametrize("trust", ["local", "two_collectors"])
 @pytest.mark.parametrize("name", ENDLESS)
 def test_rows_on_which_there_is_no_root_are_refused(name, trust):
@@ -236,7 +236,7 @@ def test_rows_that_do_not_tell_coefficients_apart_are_refused(name):
         res.estimand(rows.assign(b=rows["a"]))
 
 
-@pytest.mark.some()
+@pytest.mark.some
 @pytest.mark.parametrize("tau", [0.01, 0.25, 0.5, 0.9, 0.99])
 @pytest.mark.parametrize("kind", ["few", "zeros", "whole", "tails", "one"])
 @pytest.mark.parametrize("n", [20, 1000])
@@ -267,7 +267,7 @@ def test_quantiles_have_the_least_loss_that_there_is(tau, kind, n):
     assert best - 1e-9 <= loss(theta) <= best + 1e-6
 
 
-@pytest.mark.some()
+@pytest.mark.some
 @pytest.mark.parametrize("trust", ["local", "two_collectors"])
 @pytest.mark.parametrize("family", [pr.Quantile(0.05), pr.Quantile(0.9), pr.Expectile(0.99), pr.Huber()])
 @pytest.mark.filterwarnings("ignore::privreg.errors.PrivregWarning")

@@ -254,7 +254,7 @@ def test_a_level_that_is_predicted_perfectly_takes_back_its_own_row() -> None:
         assert res.params.index[1] == "g[T.v]"
 
 
-@pytest.mark.some()
+@pytest.mark.some
 @pytest.mark.parametrize("trust", ["central", "two_collectors"])
 @pytest.mark.parametrize("people", [0, 10])
 def test_a_level_that_hardly_anybody_has_spoils_no_other_coefficient(trust: str, people: int) -> None:
