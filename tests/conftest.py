@@ -89,11 +89,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.get_closest_marker("some"):
             many.setdefault(name, []).append(item)
     for cases in many.values():
-        k = min(mark.args[0] for mark in cases[0].iter_markers("some"))
-        kept = {len(cases) * j // k for j in range(k)}
+        k = min((mark.args[0] for mark in cases[0].iter_markers("some") if mark.args), default=None)
+        kept = _with_each_value(cases) if k is None else {len(cases) * j // k for j in range(k)}
         for j, case in enumerate(cases):
             if j not in kept:
                 case.add_marker("thorough")
+
+
+def _with_each_value(cases: list[pytest.Item]) -> set[int]:
+    """As few cases as have each value of each parameter among them: next is always whoever has most that are new."""
+    values = {
+        j: {(name, id(value)) for name, value in case.callspec.params.items()}  # the same object in all of its cases
+        for j, case in enumerate(cases)
+        if not case.get_closest_marker("thorough")
+    }
+    left, had, kept = set().union(*values.values()), Counter[Any](), set[int]()
+    while left:
+        j = max(values, key=lambda j: (len(values[j] & left), -sum(had[v] for v in values[j]), -j))
+        kept.add(j)
+        left -= values[j]
+        had.update(values[j])
+    return kept
 
 
 @pytest.hookimpl(wrapper=True)

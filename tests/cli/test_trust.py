@@ -90,6 +90,9 @@ SLOW = {
 """Options of which cases of local plans, or of two collectors, say as much: such plans try whole fits."""
 
 
+SAME = {"formula", "path", "bounds", "levels", "epsilon", "checkpoint", "k_max"}
+"""Options of fits whose words are those of others, or among them: `trust`, `delta`, `checkpoint_rows`, `per_person`."""
+
 TOGETHER = (
     *("sep", "decimal", "encoding", "schema", "moments", "scale", "offset", "missing", "threads", "measures", "seed"),
     *("level", "simultaneous", "details", "out"),
@@ -180,7 +183,10 @@ def quick_plans(monkeypatch: pytest.MonkeyPatch, shared_rehearsals: None, one_fi
             o,
             t,
             marks=[pytest.mark.thorough]
-            * (o.name in (TOGETHER if verb == "fit" and t != "local" else SLOW.get((verb, t), ()))),
+            * (
+                o.name in (TOGETHER if verb == "fit" and t != "local" else SLOW.get((verb, t), ()))
+                or (verb == "fit" and o.name in SAME)
+            ),
         )
         for t in TRUSTS
         for verb in FORMULA

@@ -101,6 +101,7 @@ EMPTY = {
 ONCE = {"reader": lambda tmp: pa.Table.from_pandas(NONE).to_reader(), "iterator": lambda tmp: batches()}
 
 
+@pytest.mark.some
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("source", [*EMPTY, *ONCE])
 def test_sources_without_rows_say_so(source, door, tmp_path):
@@ -126,6 +127,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.some
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("source", BROKEN)
 def test_sources_that_cannot_be_read_say_why(source, door, tmp_path):

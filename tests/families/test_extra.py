@@ -54,6 +54,7 @@ DESIGNS = {
 }
 
 
+@pytest.mark.some
 @pytest.mark.filterwarnings("ignore::privreg.errors.PrivregWarning")
 @pytest.mark.parametrize("trust", ["central", "two_collectors"])
 @pytest.mark.parametrize("name", DESIGNS)
@@ -132,19 +133,17 @@ def estimated(trust, data, family, ends, **more):
 
 
 @pytest.mark.filterwarnings("ignore::privreg.errors.PrivregWarning")
+@pytest.mark.some
+@pytest.mark.parametrize(("family", "ends"), [(pr.Tobit(0), (0, 4)), (pr.NegativeBinomial(4), None)], ids=repr)
 @pytest.mark.parametrize("trust", DOORS)
-def test_responses_beyond_limits_and_whole_numbers_are_what_they_are_within(trust):
+def test_responses_beyond_limits_and_whole_numbers_are_what_they_are_within(trust, family, ends):
     rng = np.random.default_rng(4)
     x = rng.uniform(-1.0, 1.0, 400)
     y = np.round(1.0 + x + 1.5 * rng.standard_normal(400))
-    for family, ends, low, high in ((pr.Tobit(0), (0, 4), 0, 4), (pr.NegativeBinomial(4), None, 0, 4)):
-        within = estimated(trust, pd.DataFrame({"x": x, "y": y.clip(low, high)}), family, ends)
-        beyond = estimated(
-            trust, pd.DataFrame({"x": x, "y": np.where(y > high, 1e9, np.where(y < low, -7.0, y))}), family, ends
-        )
-        whole = estimated(trust, pd.DataFrame({"x": x, "y": y.clip(low, high).astype(int)}), family, ends)
-        np.testing.assert_array_equal(within, beyond)
-        np.testing.assert_array_equal(within, whole)
+    given = y.clip(0, 4), np.where(y > 4, 1e9, np.where(y < 0, -7.0, y)), y.clip(0, 4).astype(int)
+    within, beyond, whole = (estimated(trust, pd.DataFrame({"x": x, "y": one}), family, ends) for one in given)
+    np.testing.assert_array_equal(within, beyond)
+    np.testing.assert_array_equal(within, whole)
 
 
 @pytest.mark.parametrize("trust", DOORS)

@@ -187,7 +187,8 @@ def test_reports_of_adversarial_people_are_no_farther_apart_than_the_noise_is_fo
 # --- fits ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("n", "levels"), [(400, 3), (400, 5), (20_000, 2), (20_000, 4)])
+@pytest.mark.some(2)
+@pytest.mark.parametrize(("n", "levels"), [(400, 3), (400, 5), (20_000, 4), (20_000, 2)])
 def test_without_noise_it_is_statsmodels_fit(n, levels):
     data = people(n, levels)
     params, errors, found = plain(data, levels)
@@ -212,6 +213,7 @@ def test_rare_and_uneven_levels_without_noise_are_statsmodels_fit():
     assert (data.y == "worst").sum() < 100
 
 
+@pytest.mark.some
 @pytest.mark.parametrize(("trust", "mu"), [("two_collectors", 0.7), ("central", 0.3)])
 @pytest.mark.parametrize("levels", [3, 5])
 def test_other_trust_models_are_near_the_truth_in_standard_errors(trust, mu, levels):

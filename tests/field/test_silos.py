@@ -151,7 +151,9 @@ MORE = {
 }
 
 
-@pytest.mark.parametrize("name", MORE)
+@pytest.mark.parametrize(
+    "name", [pytest.param(k, marks=[pytest.mark.thorough] * (k in {"logistic", "persons", "quantile"})) for k in MORE]
+)
 def test_the_result_is_bit_for_bit_that_in_one_process_with_the_same_keys(name: str, tmp_path: Path) -> None:
     assert bits(Field(tmp_path, **MORE[name]).play()) == bits(in_one_process(**MORE[name]))
 

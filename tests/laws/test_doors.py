@@ -261,6 +261,7 @@ AS = {
 }
 
 
+@pytest.mark.some
 @pytest.mark.parametrize("kind", AS)
 @pytest.mark.parametrize("trust", TRUST)
 def test_levels_that_are_dates_are_found_however_a_column_holds_them(kind, trust):

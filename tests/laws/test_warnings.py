@@ -78,7 +78,9 @@ def test_a_warning_names_the_line_that_called(case, tmp_path):
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_one_function_warns(source):
-    calls = [ast.unparse(n.func) for n in ast.walk(ast.parse(source.read_text())) if isinstance(n, ast.Call)]
+    text = source.read_text()
+    tree = ast.parse(text if "warn" in text else "")  # a call of that name has it as it stands
+    calls = [ast.unparse(n.func) for n in ast.walk(tree) if isinstance(n, ast.Call)]
     known = source == ROOT / "privreg/errors.py"
     assert calls.count("warnings.warn") == known
     assert not [call for call in calls if call == "warnings.warn_explicit"]

@@ -132,6 +132,7 @@ def test_without_subgroups_it_describes_everybody():
     assert "p-value" not in str(shown)
 
 
+@pytest.mark.some
 @pytest.mark.parametrize("trust", TRUSTS)
 @pytest.mark.parametrize("mu", [3, None])
 def test_people_without_a_value_are_counted_apart(trust, mu):

@@ -234,6 +234,7 @@ def test_a_note_on_perfect_predictions_names_what_it_marks() -> None:
     assert found > 3
 
 
+@pytest.mark.some
 @pytest.mark.parametrize("family", ["huber", "gaussian"])
 @pytest.mark.parametrize("n", [2_000, 20_000])
 def test_a_rare_0_or_1_that_is_a_number_marks_all_that_its_rows_may_move(family, n) -> None:

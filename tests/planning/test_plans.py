@@ -660,6 +660,7 @@ def piloted(n=4000, seed=4):
 PILOTED = {"mu": 4, "n": 4000, "trust": "two_collectors", "bounds": {"x0": (0, 20), "x1": (-4, 16), "y": (-9, 30)}}
 
 
+@pytest.mark.some(1)
 @pytest.mark.usefixtures("unmarked")
 @pytest.mark.parametrize("trust", ["two_collectors", "local"])
 def test_plans_with_a_pilot_are_near_fits_whose_numbers_are_skewed_and_related(trust):
@@ -731,6 +732,7 @@ def test_a_pilot_is_in_place_of_covariates_and_gives_way_to_scale_and_params():
         pr.plan("y ~ x0 + x1", pilot=rows, **PILOTED)
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     ("family", "response"),
     [
@@ -811,6 +813,7 @@ def test_what_matters_most_is_said():
     assert "covariates_assumed" not in {n.code for n in pr.plan("y ~ x0 + x1", pilot=piloted(), **PILOTED).notes}
 
 
+@pytest.mark.some(1)
 @pytest.mark.filterwarnings("ignore::privreg.errors.PrivregWarning")
 @pytest.mark.usefixtures("unmarked")
 @pytest.mark.parametrize("trust", ["central", "two_collectors"])

@@ -425,6 +425,7 @@ def test_standard_errors_of_plans_with_a_pilots_numbers_are_those_of_fits_of_rea
     assert ((found["marked"] > 50.0) == found["expected"]).mean() >= 0.95
 
 
+@pytest.mark.thorough
 @pytest.mark.some(1)
 @pytest.mark.parametrize("trust", ["two_collectors", "central"])
 def test_a_plan_with_a_pilots_numbers_is_near_fits_of_its_data(trust: str) -> None:

@@ -218,6 +218,7 @@ def raised(matrix, floor):
     return (vectors * np.maximum(values, floor)) @ vectors.T
 
 
+@pytest.mark.some
 @pytest.mark.parametrize("batch", [1, 4])
 @pytest.mark.parametrize("name", ["huber", "logistic", "squared"])
 def test_every_method_of_one_fit_with_personal_budgets_is_the_papers(name, batch):

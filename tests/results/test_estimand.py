@@ -214,12 +214,13 @@ ENDLESS = {
 }
 
 
+@pytest.mark.some
 @pytest.mark.parametrize("trust", ["local", "two_collectors"])
 @pytest.mark.parametrize("name", ENDLESS)
 def test_rows_on_which_there_is_no_root_are_refused(name, trust):
     if trust == "two_collectors" and name == "robust poisson":
         pytest.skip("two collectors don't fit it")
-    fit = model(**CASES[name], trust=trust).fit(seed=1, progress=False)._fit
+    fit = model(rows=bent(6_000), **CASES[name], trust=trust).fit(seed=1, progress=False)._fit
     plain = replace(fit, equation=replace(fit.equation, bend=0.0 * fit.equation.bend))  # with offsets there may be one
     with pytest.raises(InferenceError, match="no root"):
         estimand(plain, ENDLESS[name](bent(300, 1)))
@@ -229,12 +230,13 @@ def test_rows_on_which_there_is_no_root_are_refused(name, trust):
 def test_rows_that_do_not_tell_coefficients_apart_are_refused(name):
     if name in {"mean", "offset"}:
         pytest.skip("no two slopes")
-    res = model(**CASES[name]).fit(seed=1, progress=False)
+    res = model(rows=bent(6_000), **CASES[name]).fit(seed=1, progress=False)
     rows = bent(300, 1)
     with pytest.raises(InferenceError, match="don't determine the coefficients"):
         res.estimand(rows.assign(b=rows["a"]))
 
 
+@pytest.mark.some
 @pytest.mark.parametrize("tau", [0.01, 0.25, 0.5, 0.9, 0.99])
 @pytest.mark.parametrize("kind", ["few", "zeros", "whole", "tails", "one"])
 @pytest.mark.parametrize("n", [20, 1000])
@@ -265,6 +267,7 @@ def test_quantiles_have_the_least_loss_that_there_is(tau, kind, n):
     assert best - 1e-9 <= loss(theta) <= best + 1e-6
 
 
+@pytest.mark.some
 @pytest.mark.parametrize("trust", ["local", "two_collectors"])
 @pytest.mark.parametrize("family", [pr.Quantile(0.05), pr.Quantile(0.9), pr.Expectile(0.99), pr.Huber()])
 @pytest.mark.filterwarnings("ignore::privreg.errors.PrivregWarning")

@@ -54,6 +54,7 @@ def test_what_is_computed_from_a_table_is_printed_and_saved_as_one(res, tmp_path
     pd.testing.assert_frame_equal(res.tidy(), pd.DataFrame(res.tidy()))
 
 
+@pytest.mark.some
 @pytest.mark.parametrize("name", FRAMES)
 @pytest.mark.parametrize("ending", [".tex", ".docx", ".html", ".md", ".txt"])
 def test_documents_have_the_decimals_to_which_a_table_was_rounded(res, name, ending, tmp_path):

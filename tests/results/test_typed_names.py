@@ -94,6 +94,7 @@ def test_a_calculated_terms_name_is_said(res):
         res.t_test("I(x**2) = 0, q = 0")
 
 
+@pytest.mark.some
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize(("name", "typed"), CASES)
 def test_a_coefficients_name_is_known_with_blanks_and_without(res, door, name, typed):

@@ -121,6 +121,7 @@ def test_people_who_enter_late_and_competing_causes_are_at_risk_as_long_as_they_
         assert res.model.formula == FIT(formula, **{**HOW, **levels}).formula == formula
 
 
+@pytest.mark.some
 @pytest.mark.parametrize("trust", ["central", "two_collectors"])
 @pytest.mark.parametrize("empty", [0, 1, 2])
 def test_an_interval_without_events_is_marked_and_as_a_rule_what_does_not_depend_on_it_is_not(

@@ -296,6 +296,7 @@ def test_the_estimand_without_levels_is_least_squares_own_of_changes(formula: st
     np.testing.assert_allclose(estimand(free, mixed), [0.0, *best], atol=1e-6)
 
 
+@pytest.mark.some
 @pytest.mark.parametrize("trust", ["two_collectors", "local"])
 @pytest.mark.parametrize("family", ["huber", "squared", "logistic"])
 def test_without_noise_slopes_within_persons_solve_their_own_equation(trust: str, family: str, tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ def written(plan: Plan, state: State, rows: Block) -> np.ndarray:
     return report.steps(plan, state).whole(made)
 
 
+@pytest.mark.some
 @pytest.mark.parametrize(
     ("name", "role", "persons"),
     [*((*pair, False) for pair in itertools.product(FAMILIES, [*ROLES, *MORE])),

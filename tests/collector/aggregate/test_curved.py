@@ -174,6 +174,7 @@ def test_wide_predictors_do_not_shrink_coefficients(cuts: list[float]) -> None:
     assert (np.abs(off.mean(axis=0)) < 3.3 * off.std(axis=0, ddof=1) / np.sqrt(24)).all()
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("family", [pr.Poisson(y_max=10), pr.NegativeBinomial(10)])
 def test_rates_of_rare_counts_are_not_biased(family: pr.families.Family) -> None:
     """Of 20,000 people with two collectors, nine in ten of whose counts are 0, so that states are far off.

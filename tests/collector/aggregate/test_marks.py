@@ -254,6 +254,7 @@ def test_a_level_that_is_predicted_perfectly_takes_back_its_own_row() -> None:
         assert res.params.index[1] == "g[T.v]"
 
 
+@pytest.mark.some
 @pytest.mark.parametrize("trust", ["central", "two_collectors"])
 @pytest.mark.parametrize("people", [0, 10])
 def test_a_level_that_hardly_anybody_has_spoils_no_other_coefficient(trust: str, people: int) -> None:
@@ -277,6 +278,7 @@ def test_a_level_that_hardly_anybody_has_spoils_no_other_coefficient(trust: str,
         assert (one.bse[other.bse.index] < 3.0 * other.bse).all()
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("tau", [0.1, 0.9])
 def test_a_curators_quantiles_of_real_wages_do_not_follow_their_noise(tau: float) -> None:
     """Rounds end when noise explains the step, with standard errors within four times those of statsmodels."""

@@ -358,6 +358,7 @@ DRAWN = {
 }
 
 
+@pytest.mark.some
 @pytest.mark.parametrize("ax", [3, "x", [3, 4], object()], ids=repr)
 @pytest.mark.parametrize("name", DRAWN)
 def test_what_is_no_axes_is_refused(name, ax):
