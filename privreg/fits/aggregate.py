@@ -425,7 +425,8 @@ def doubts(
         out.append(note("weights.few", those(np.asarray(lacking.any(axis=1))), columns=columns, counts=counts))
     ends = 0.0 < progress.state.most < math.log(plan.rows)  # before the last of so many people is seen
     if ends and plan.mu < MOST_MU and (loose := found.scattered(loads) > SURE).any():
-        out.append(note("followed", those(loose), most=progress.state.most))
+        asked = "" if again else ", or early rounds ended far from the estimate"
+        out.append(note("followed", those(loose), most=progress.state.most, far=asked))
     share, by, _ = progress.lost or (0.0, 0.0, 0.0)
     if (shifted := by * found.pulled(loads, progress.pull) > MISSED).any():
         most = "" if progress.pull is None else f", most of all along {names[1 + int(far_columns(progress).argmax())]},"

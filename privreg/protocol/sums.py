@@ -74,8 +74,8 @@ def farthest(most: float) -> tuple[float, float]:
     """Largest score and slope of a person of length 1, who is followed until a cumulative hazard `most`: (54)."""
     if most < FALLS:
         return math.sqrt(1.0 + most * most), most
-    at = max(most - FALLS, 0.5 * (most + 1.0))
-    return most - 0.5 * FALLS, at * (most + 1.0 - at) / FALLS
+    half = 0.5 * (most + 1.0)
+    return most - 0.5 * FALLS, max(most - FALLS, half) * min(FALLS + 1.0, half) / FALLS
 
 
 def distance2(

@@ -161,7 +161,7 @@ function followed(sums, { role, rows, theta, ball, reach, most }, row) {
   const rises = falls ? upto.map((v, k) => Math.min(counts[k] * v, counts[last] * upto[last])) : upto;
   const bent = upto.map((v, k) => (falls && counts[k] > 0 && counts[k] < 1 ? v / FALLS : 0));
   const steeps = here.map(({ y }, k) => Math.max(rises[k + 1] - rises[k] + y * bent[k + 1], 0));
-  const at = Math.max(most - FALLS, 0.5 * (most + 1)), top = falls ? (at * (most + 1 - at)) / FALLS : most;
+  const half = 0.5 * (most + 1), top = falls ? (Math.max(most - FALLS, half) * Math.min(FALLS + 1, half)) / FALLS : most;
   const span = reach * (falls ? most - 0.5 * FALLS : Math.sqrt(1 + most * most));
   let total = theta.map(() => 0), rise = products(total, 0);
   here.forEach(({ z, long, y }, k) => {
