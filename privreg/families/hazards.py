@@ -60,12 +60,12 @@ def followed(eta: Array, y: Array, usable: Flags, most: float) -> tuple[Array, A
 
     `eta`, shape (m, J), has the logarithm of time at risk in it; `y` is 1 where the interval ends with an event.
     """
-    event, upto = np.where(usable, y, 0.0), np.cumsum(np.where(usable, np.exp(eta), 0.0), axis=1)
-    counted = np.minimum(upto, most)
+    event = np.where(usable, y, 0.0)
+    upto = np.minimum(np.cumsum(np.where(usable, np.exp(eta), 0.0), axis=1), most)
     if most < FALLS:  # until A
-        slope = np.diff(counted, axis=1, prepend=0.0)
-        return slope - event * (upto <= most), slope
-    weight, upto = np.clip((most - upto) / FALLS, 0.0, 1.0), counted
+        slope = np.diff(upto, axis=1, prepend=0.0)
+        return slope - event * (upto < most), slope
+    weight = np.clip((most - upto) / FALLS, 0.0, 1.0)
     counted = upto - np.maximum(upto - (most - FALLS), 0.0) ** 2 / (2.0 * FALLS)
     rise = np.minimum(weight * upto, (weight * upto)[:, -1:])  # what falls at last is taken from before
     slope = np.diff(rise, axis=1, prepend=0.0) + event * upto / FALLS * ((weight > 0.0) & (weight < 1.0))

@@ -91,9 +91,8 @@ def _followed(sums: Sums, ask: SumAsk, rows: Sequence[Row]) -> list[float]:
     a, b, m = map(math.sqrt, sums.shares[:3])
     (span, top), upto, falls = farthest(ask.most), [0.0], ask.most >= FALLS
     for eta in etas:
-        upto.append(upto[-1] + score.exp(eta))
-    counts = [score.clipped((ask.most - v) / FALLS, 0.0, 1.0) if falls else float(v <= ask.most) for v in upto]
-    upto = [min(v, ask.most) for v in upto]
+        upto.append(min(upto[-1] + score.exp(eta), ask.most))
+    counts = [score.clipped((ask.most - v) / FALLS, 0.0, 1.0) if falls else float(v < ask.most) for v in upto]
     known, rises, bent = upto, upto, [0.0] * len(upto)
     if falls:
         known = [v - max(v - (ask.most - FALLS), 0.0) ** 2 / (2.0 * FALLS) for v in upto]
