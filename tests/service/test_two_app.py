@@ -322,12 +322,13 @@ def test_the_dashboard_shows_what_came_here_and_what_both_have_published(client,
     on(pair)  # three never came to b
     assert [r["open"] for r in shown(client, "progress")["rounds"]] == [True]
     come(pair, pair.people[DUE : DUE + 3])
-    for _ in range(100):  # the app's thread may be closing the round at this moment
+
+    def closed():  # the app's thread may be closing the round at this moment
         on(pair)
-        said = shown(client, "progress")
-        if len(said["rounds"]) > 1:
-            break
-        time.sleep(0.05)
+        return len(shown(client, "progress")["rounds"]) > 1
+
+    wait(closed)
+    said = shown(client, "progress")
     jsonschema.validate(said, form)
     assert [r["open"] for r in said["rounds"]] == [False, True]
     assert (said["collectors"][0]["batches"], said["people"]) == (1, DUE)
