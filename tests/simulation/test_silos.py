@@ -19,6 +19,7 @@ from privreg.cli.app import main
 from privreg.collector.aggregate.chain import full
 from privreg.collector.aggregate.report import steps
 from privreg.collector.design import begin
+from privreg.data.sources.open import Silos
 from privreg.errors import BudgetError, DataError, OptionError, PrivregError, SchemaError
 from privreg.errors import UnsupportedArgumentError as Unsupported
 from privreg.fits import aggregate
@@ -112,6 +113,13 @@ def test_a_level_that_one_silo_alone_has_is_estimated() -> None:
 
 
 # --- sources ----------------------------------------------------------------------------------------------------
+
+
+def test_a_path_may_come_before_rows_and_one_path_is_of_one_silo() -> None:
+    parts = Silos({"north": "rows.csv", "south": silos()["south"].astype({"g": "string"})}).parts
+    assert list(parts) == ["north", "south"]
+    with pytest.raises(DataError, match="are the same data"):
+        Silos({"north": "rows.csv", "south": Path("rows.csv")})
 
 
 @pytest.mark.some(4)

@@ -137,7 +137,8 @@ class Silos:
             )
         self.parts = dict(data)
         for (one, part), (other, again) in combinations(self.parts.items(), 2):
-            if part is again or (isinstance(part, str | os.PathLike) and part == again):
+            paths = isinstance(part, str | os.PathLike) and isinstance(again, str | os.PathLike)
+            if part is again or (paths and os.fspath(part) == os.fspath(again)):
                 raise errors.DataError(
                     f"silos {one!r} and {other!r} are the same data; a person is in one silo: give each once."
                 )
