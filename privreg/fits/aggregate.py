@@ -532,7 +532,8 @@ def _far_followed(plan: Plan, state: State) -> dict[str, list[int]]:
     for k, (start, stop, event, part) in enumerate(asked):
         share, (first, end) = np.full(j, 1e-9), part or (0.0, 1.0)
         share[stop], share[start] = 1.0 - first, first
-        log_times[k] = logs if part is None else np.log(np.maximum(share, 1e-9) * state.most * end)
+        share = np.maximum(share, 1e-9)
+        log_times[k] = logs if part is None else np.log(share / share.sum() * state.most * end)  # before A
         y[k, [start, stop] if part is not None else slice(start, stop + 1)] = 0.0
         y[k, stop] = event
     x = np.repeat(corners, j, axis=0).reshape(len(corners), j, plan.d)

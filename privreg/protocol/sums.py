@@ -35,7 +35,8 @@ MEDIAN: Final = 0.6744897501960817  # Median absolute value of a standard normal
 
 FALLS: Final = 2.0
 """Cumulative hazards over which the weight of time at risk falls to 0 at last, where people are followed so long, and
-slopes are those of scores in any model; a shorter follow-up ends at once: Equation (54)."""
+slopes are those of scores in any model; a shorter follow-up ends at once: Equation (54). Two is the least width with
+which no score is larger than that of who is followed to the end."""
 
 SQUARED: Final = 1.665  # Factor of t² beside t: 1.665² ≤ φ⁵/4, so that t² adds nothing to the distance
 
