@@ -3,9 +3,10 @@
 ``python -m benchmarks.hazards [--runs R] [--cells NAME …] [--keep FOLDER]``
 
 People have a number and an arm of two; hazards by three public intervals. One line for each design, trust model and
-number of people, at μ = 1. Designs: "right", and "few" events, one in ten; of wrong models "changing", where the arm's
-effect changes with time, "weibull", whose hazard rises within intervals, and "frail", where people differ in what isn't
-seen, so that hazards aren't proportional. Shares in %, with exact 99% limits (Clopper and Pearson), of intervals that
+number of people, at μ = 1. Designs: "right", "few" events, one in eight, and "skewed", where one in seventeen has one
+and the number is exponential; of wrong models "changing", where the arm's effect changes with time, "weibull", whose
+hazard rises within intervals, and "frail", where people differ in what isn't seen, so that hazards aren't proportional.
+Shares in %, with exact 99% limits (Clopper and Pearson), of intervals that
 aren't marked:
 
 ratios
@@ -53,8 +54,8 @@ PUBLIC: Final = {"bounds": {"x": (-1, 1)}, "levels": {"arm": ["old", "new"]}}
 MANY: Final = 2_000_000  # People of whom estimands are computed: their error is a tenth of one of 20,000 people
 WHOLE: Final = 1_000.0  # Cumulative hazard that nobody has
 UNTIL: Final = (0.4, 0.7, 1.0, 1.5, 1.99, 2.0, 2.5, 3.2, 4.5, 7.0, 16.0)  # Cumulative hazards at which they are
-RATES: Final = {"right": 0.03, "few": 0.005, "changing": 0.03, "weibull": 0.03, "frail": 0.03}
-EFFECTS: Final = np.array([0.6, 0.5])  # Of the number and of the new arm
+RATES: Final = {"right": 0.03, "few": 0.005, "changing": 0.03, "weibull": 0.03, "frail": 0.03, "skewed": 0.0033}
+EFFECTS: Final = {one: np.array([1.0 if one == "skewed" else 0.6, 0.5]) for one in RATES}  # Of number and new arm
 BASE: Final = np.log([1.0, 1.5, 0.8])  # Hazards of the intervals over the first
 
 
@@ -72,16 +73,20 @@ class Cell(NamedTuple):
 
 
 SIZES: Final = {"central": (1_000, 5_000, 20_000), "two_collectors": (1_000, 5_000, 20_000)}
-CELLS: Final = [Cell(design, trust, n) for trust, sizes in SIZES.items() for n in sizes for design in RATES]
-CELLS += [Cell("right", "silos", 5_000)]
+CELLS: Final = [
+    Cell(design, trust, n) for trust, sizes in SIZES.items() for n in sizes for design in RATES if design != "skewed"
+]
+CELLS += [Cell("right", "silos", 5_000), *(Cell("skewed", trust, n) for trust in SIZES for n in (20_000, 100_000))]
 
 
 def people(design: str, n: int, rng: np.random.Generator) -> pd.DataFrame:
     """Records."""
-    x, arm = rng.uniform(-1.0, 1.0, n), rng.integers(0, 2, n)
-    by = np.repeat(EFFECTS[0] * x[:, None] + EFFECTS[1] * arm[:, None], 3, axis=1)
+    x, arm, effects = rng.uniform(-1.0, 1.0, n), rng.integers(0, 2, n), EFFECTS[design]
+    if design == "skewed":
+        x = np.minimum(-0.5 * np.log(0.5 - 0.5 * x) - 1.0, 1.0)
+    by = np.repeat(effects[0] * x[:, None] + effects[1] * arm[:, None], 3, axis=1)
     if design == "changing":
-        by = EFFECTS[0] * x[:, None] + arm[:, None] * np.array([1.0, 0.4, -0.4])
+        by = effects[0] * x[:, None] + arm[:, None] * np.array([1.0, 0.4, -0.4])
     if design == "frail":
         by = by + rng.normal(0.0, 1.0, (n, 1))
     left = rng.exponential(size=n)
@@ -139,8 +144,8 @@ def known(design: str, most: float) -> np.ndarray:
 @cache
 def target(design: str, most: float) -> np.ndarray:
     """Estimand of people who are followed until this cumulative hazard."""
-    if design in {"right", "few"}:
-        return np.array([np.log(RATES[design]), *BASE[1:], EFFECTS[1], EFFECTS[0]])
+    if design in {"right", "few", "skewed"}:
+        return np.array([np.log(RATES[design]), *BASE[1:], EFFECTS[design][1], EFFECTS[design][0]])
     if most == WHOLE:
         return known(design, most)
     tried = [known(design, one) for one in UNTIL]

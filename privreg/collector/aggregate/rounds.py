@@ -13,6 +13,7 @@ from privreg.collector.aggregate.curvature import Curvature, cautious, curvature
 from privreg.collector.aggregate.lengths import AGAIN, EXACT, LEFT, STEPS, paid, slope_and_square
 from privreg.collector.aggregate.plan import MOST_MU, Checked, Known, Plan, Progress, State, Summed, pairs, turned
 from privreg.collector.aggregate.report import heights, sd, unstacked
+from privreg.collector.estimation.coordinates import SHARP
 from privreg.collector.estimation.curvature import FAR, SPREAD, floored
 from privreg.collector.plan import longest_row
 from privreg.protocol.schedule import PILOTS
@@ -341,6 +342,8 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
     short = scaled and (near if state.role == "approach" else below)
     late = not again and progress.over + count + plan.sizes["approach"] > 0.55 * plan.rows
     more = not again and short and state.role == "approach" and plan.sizes["closing"] > plan.sizes["approach"]
+    if more and plan.followed:
+        more = closing_pays(plan, progress, here, found.level)
     state = state._replace(
         theta=_parted(plan, state, theta),
         scale=state.scale * math.exp(moved),
@@ -368,6 +371,28 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
     last = some if main else plan.rows - plan.measured - asked.over - some
     longest = lengths.borne(plan, asked, moments, plan.rows if main else some, last)
     return progress._replace(state=progress.state._replace(longest=longest))
+
+
+def closing_pays(plan: Plan, progress: Progress, here: Summed, steep: float) -> bool:
+    """True if a closing round lowers the variance of scores, and slopes' noise stays a fifth of a slope: (68).
+
+    `here` is the approach's round that has just come in, and `steep` the level of slopes.
+    """
+    square, people = lengths.slope_and_square(plan, progress)[1], here.people
+    closing, rest = plan.sizes["closing"], plan.rows - plan.measured - progress.over - people
+
+    def alone(count: float) -> float:
+        return square / count + (here.sds[0] * people / count) ** 2
+
+    def whole(count: float, before: float) -> float:
+        """Variance of a number of a round's score, and of what it leaves out as the state is off, by the one before."""
+        return alone(count) + 0.25 * (plan.size + 2.0) * (alone(before) / (plan.rules.bend * steep)) ** 2
+
+    if rest <= closing:  # rounds were lost
+        return False
+    both = 1.0 / (1.0 / whole(closing, people) + 1.0 / whole(rest - closing, closing))
+    edge = math.sqrt(2.0 * plan.size) * here.sds[1] * people / math.hypot(closing, rest - closing)
+    return both < whole(rest, people) and edge < SHARP * steep
 
 
 def _last_whitened(plan: Plan, progress: Progress, found: Curvature, second: Array, count: int) -> Progress:
