@@ -596,6 +596,20 @@ MUTANTS = (
         (f"{HAZARDS}::test_people_followed_until_a_public_cumulative_hazard_have_a_mean_score_of_0_at_the_truth",),
     ),
     Mutant(
+        "a closing round as if errors of states had no spread",
+        "privreg/collector/aggregate/rounds.py",
+        "0.25 * (plan.size + 2.0)",
+        "0.25 / plan.size",
+        (f"{HAZARDS}::test_a_closing_round_is_held_where_it_lowers_the_variance_of_scores",),
+    ),
+    Mutant(
+        "a closing round of hazards at any number of events",
+        "privreg/collector/aggregate/rounds.py",
+        "if more and plan.followed:",
+        "if False:",
+        (f"{HAZARDS}::test_two_collectors_ask_few_events_in_a_closing_round",),
+    ),
+    Mutant(
         "hazards that start as if indicators were 0 and 1",
         "privreg/collector/aggregate/rounds.py",
         "(logs[1:] - logs[0]) / (plan.highs - plan.lows)[intervals]",

@@ -113,8 +113,9 @@ class FitPlan(View):
         DataFrame
             round; role; records (expected; none where each holds a quarter of those before it, as of a stream of
             unknown length); optional (whether it is held only if covariates turn out to be correlated, or with two
-            collectors if the start is far, so that main rounds are the shorter); numbers (in a report); noise_sd (of
-            each of them, relative to a report's bound). No rows with ``tuning="published"``.
+            collectors if the start is far, and of hazards if events are few, so that main rounds are the shorter);
+            numbers (in a report); noise_sd (of each of them, relative to a report's bound). No rows with
+            ``tuning="published"``.
         """
         columns = ["round", "role", "records", "optional", "numbers", "noise_sd"]
         how = self.settings.how
@@ -207,7 +208,7 @@ class FitPlan(View):
             names.append(str(one["round"]) if one["to"] == one["round"] else f"{one['round']}-{one['to']}")
             records = "a quarter of those before" if pd.isna(one["records"]) else f"{one['records']:,}"
             if one["optional"]:
-                why = {"pilot": "the start is far", "lengths": "some rows are long"}
+                why = {"pilot": "coefficients are far off", "lengths": "some rows are long"}
                 records += f" (if {why.get(one['role'], 'covariates are correlated')})"
             rows.append([one["role"], records, f"{one['noise_sd']:.4g}"])
         out: list[Part] = [Paragraph("Plan of a private regression"), Pairs(pairs)]

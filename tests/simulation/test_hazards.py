@@ -6,6 +6,7 @@ import math
 import warnings
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ import privreg as pr
 from privreg.audit import reports
 from privreg.collector.aggregate import report
 from privreg.collector.aggregate.report import steps
+from privreg.collector.aggregate.rounds import closing_pays
 from privreg.errors import (
     FormulaError,
     InferenceError,
@@ -474,6 +476,43 @@ def test_people_are_followed_longer_the_less_noise_there_is() -> None:
     found = [longest(0.5, noise) for noise in (1.0, 0.1, 0.01, 1e-4)]
     assert LEAST <= found[0] < found[1] < found[2] < found[3]
     assert longest(0.05, 0.01) < longest(0.5, 0.01)
+
+
+@pytest.mark.parametrize(
+    ("d", "noise", "steep", "held"),
+    [(5, 0.02, 0.12, True), (5, 0.02, 0.6, False), (5, 0.08, 0.12, False), (12, 0.008, 0.12, True)],
+)
+def test_a_closing_round_is_held_where_it_lowers_the_variance_of_scores(d, noise, steep, held) -> None:
+    """Equation (68), by drawing errors of states: where slopes are large noise costs more, and it may hide slopes."""
+    n, m, closing, square = 20_000, 2_000, 5_000, 0.1
+    rng = np.random.default_rng(5)
+
+    def whole(count: float, before: float) -> float:
+        spread = [np.sqrt(square / k + (noise * m / k) ** 2) for k in (count, before)]
+        off = np.square(rng.normal(0.0, spread[1] / steep, (400_000, d))).sum(axis=1)
+        return spread[0] ** 2 + np.square(0.5 * steep * off).mean() / d  # slopes change by themselves in one unit
+
+    rest = n - 2 * m
+    one, two = whole(rest, m), [whole(closing, m), whole(rest - closing, closing)]
+    pays = 1.0 / (1.0 / two[0] + 1.0 / two[1]) < one
+    seen = np.sqrt(2.0 * d) * noise * m / np.hypot(closing, rest - closing) < 0.2 * steep
+    assert bool(pays and seen) is held
+    plan = SimpleNamespace(sizes={"closing": closing}, rows=n, measured=0, size=d, rules=SimpleNamespace(bend=1.0))
+    here, progress = SimpleNamespace(people=m, sds=(noise, noise)), SimpleNamespace(expected=(1.0, square), over=m)
+    assert closing_pays(plan, progress, here, steep) is held
+    assert not closing_pays(plan, SimpleNamespace(expected=(1.0, square), over=n - closing - m), here, steep)
+
+
+@pytest.mark.parametrize(("n", "lower", "closing"), [(20_000, 2.5, True), (20_000, 0.0, False), (1_000, 2.5, False)])
+def test_two_collectors_ask_few_events_in_a_closing_round(n, lower, closing) -> None:
+    data = people(3, n, base=BASE - lower)
+    model = FIT(FORMULA, data, **{**HOW, "trust": "two_collectors", "mu": 1})
+    stream = begin(model._spec, FitOptions(), None, 3, n)
+    stream.update(data)
+    roles = [one.state.role for one in stream._run.progress.seen]
+    assert roles == ["approach"] * (len(roles) - closing) + ["closing"] * closing
+    listed = model.plan().rounds
+    assert listed.loc[listed["role"] == "pilot", "optional"].iloc[-1]
 
 
 @pytest.mark.usefixtures("one_fit", "unmarked")
