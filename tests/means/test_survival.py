@@ -552,7 +552,12 @@ def test_where_noise_leaves_nobody_at_risk_other_groups_have_their_means_and_it_
     assert found.loc[gone[0], ["rmst", "std_error"]].isna().all()
     last = known[gone[0]]
     assert f"all curves are known until {last:g}, the largest time" in found.attrs["note"]
-    assert made.rmst(last).notna()["rmst"].all()
+    assert found.loc[other, "rmst"] == made.term.cuts[-1]  # where noise made the curve longer than that
+    shorter = made.rmst(last)
+    assert shorter.notna()["rmst"].all()
+    assert (shorter["conf_low"].iloc[:2] >= 0.0).all()
+    assert (shorter["conf_high"] <= last).all()
+    assert shorter["conf_low"].iloc[2] >= -last
     assert "note" not in made.rmst(last).attrs
 
 

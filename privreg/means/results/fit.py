@@ -131,7 +131,8 @@ class ChiSquareTest(View):
     def words(self) -> str:
         """The test in one line."""
         p = "< 0.001" if self.pvalue < 0.0005 else f"{self.pvalue:.3f}"  # which nan isn't
-        return f"chi-square {self.statistic:.4g} with {self.df} degrees of freedom, p-value {p}"
+        degrees = "degree" if self.df == 1 else "degrees"
+        return f"chi-square {self.statistic:.4g} with {self.df} {degrees} of freedom, p-value {p}"
 
     def _layout(self) -> list[Part]:
         shown, below = list[Part](), list[Part]()

@@ -276,7 +276,7 @@ class SurvivalCurves(Shares):
         """Restricted mean survival time: the mean time until an event, or until `time` if that is earlier.
 
         `time` is a cut point, else an OptionError, the last one by default, and `alpha` one minus the level of normal
-        intervals. By group: rmst, std_error, conf_low, conf_high, reliable; and below, of each group but the first, its
+        intervals; none is beyond what an area can be. By group: rmst, std_error, conf_low, conf_high, reliable; and below, of each group but the first, its
         difference to the first. With groups there are statistic and p_value, which are of differences.
 
         The area is that of steps, or in a life table of smooth pieces. In each class the cumulative hazard is a power
@@ -311,7 +311,9 @@ class SurvivalCurves(Shares):
         names = [g or "all" for g in groups] + [f"{g} - {groups[0]}" for g in groups[1:]]
         fine = self._fine(np.full(len(groups), self.term.cuts[upto - 1]))
         fine = np.concatenate([fine, fine[1:] & fine[0]]) & ~np.isnan(found.values)
-        out = {"rmst": found.values, "std_error": found.errors, **limits(found.values, found.errors, alpha)}
+        least = np.where(np.arange(len(names)) < len(groups), 0.0, -times[-1])  # no area is below 0, or above `time`
+        ends = limits(found.values, found.errors, alpha, least, times[-1])
+        out = {"rmst": np.clip(found.values, least, times[-1]), "std_error": found.errors, **ends}
         if len(groups) > 1:
             with np.errstate(divide="ignore", invalid="ignore"):
                 ratio = np.where(np.arange(len(names)) < len(groups), np.nan, found.values / found.errors)
