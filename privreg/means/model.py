@@ -217,7 +217,8 @@ def estimate(
     if (columns is None) == (formula is None):
         raise OptionError("say what to estimate: columns, as in ['age', 'bmi'], or formula='age + C(smoker) ~ 1'.")
     columns = formula if columns is None else columns
-    make = PrivateMeans.from_formula if isinstance(columns, str) else PrivateMeans
+    make, door = (PrivateMeans.from_formula, "formula") if isinstance(columns, str) else (PrivateMeans, "arrays")
+    _refuse(f"means.{door}", options, "estimate", "formula")
     return make(columns, data, **options).fit(seed=seed, progress=progress)
 
 
@@ -274,6 +275,12 @@ def survival(
     [20.0, 40.0, 60.0, 80.0]
     """
     refuse_positional(more, "survival(data, 'Surv(time, event, [30, 60, 90]) ~ C(arm)'")
+    _refuse("means.formula", options, "survival", "method")
     curves = PrivateMeans.from_formula(formula, data, **options)._released(seed, progress).survival(method=method)
     caution(curves.names, curves.notes, what="the curves at")
     return curves
+
+
+def _refuse(door: str, options: dict[str, Any], called: str, more: str) -> None:
+    """Refuse options that a function which fits at once doesn't take; `more` is one of its arguments."""
+    refuse_unknown(door, [name for name in options if name not in accepted(door)], called, (more, "seed", "progress"))

@@ -157,10 +157,10 @@ STAGES: Final = ("arrays", "formula")  # Stages at which a model is described; a
 NO_COLUMN: Final = "names a column, and arrays have none for it; put the rows in a DataFrame and use from_formula"
 
 
-def refuse_unknown(door: str, unknown: Iterable[str], called: str = "") -> None:
-    """Refuse options that a front door doesn't take, or a method `called` otherwise that takes all others of it."""
+def refuse_unknown(door: str, unknown: Iterable[str], called: str = "", also: Sequence[str] = ()) -> None:
+    """Refuse options that a front door doesn't take, or one `called` otherwise that takes those of it, and `also`."""
     where, unknown = called or DOORS[door], list(unknown)
-    known = [name for name in accepted(door) if name not in unknown]
+    known = [*also, *(name for name in accepted(door) if name not in unknown)]
     for name in unknown:
         hint = _hint(door, name, where)
         takes = f".{meant(name, known)} It takes {', '.join(f'{k}=' for k in known)}"

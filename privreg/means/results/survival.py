@@ -276,8 +276,9 @@ class SurvivalCurves(Shares):
         """Restricted mean survival time: the mean time until an event, or until `time` if that is earlier.
 
         `time` is a cut point, else an OptionError, the last one by default, and `alpha` one minus the level of normal
-        intervals; none is beyond what an area can be. By group: rmst, std_error, conf_low, conf_high, reliable; and below, of each group but the first, its
-        difference to the first. With groups there are statistic and p_value, which are of differences.
+        intervals; none is beyond what an area can be. By group: rmst, std_error, conf_low, conf_high, reliable; and
+        below, of each group but the first, its difference to the first. With groups there are statistic and p_value,
+        which are of differences.
 
         The area is that of steps, or in a life table of smooth pieces. In each class the cumulative hazard is a power
         of time through both ends, in the first class the same one as in the second: exact for Weibull's distributions.
