@@ -6,8 +6,7 @@ People have a number and an arm of two; hazards by three public intervals. One l
 number of people, at μ = 1. Designs: "right", "few" events, one in eight, and "skewed", where one in seventeen has one
 and the number is exponential; of wrong models "changing", where the arm's effect changes with time, "weibull", whose
 hazard rises within intervals, and "frail", where people differ in what isn't seen, so that hazards aren't proportional.
-Shares in %, with exact 99% limits (Clopper and Pearson), of intervals that
-aren't marked:
+Shares in %, with exact 99% limits (Clopper and Pearson), of intervals that aren't marked:
 
 ratios
     95% intervals of the logarithms of both hazard ratios, of the fit's own estimand: that of people who are followed
@@ -18,6 +17,8 @@ hazards, curves
     Hazards of the three intervals, and survival until their ends, at the middle of the number in the first arm.
 marked
     Coefficients that are marked.
+bias
+    Largest mean error of a hazard ratio's logarithm, in standard errors.
 error, wide
     Root mean squared error of the hazard ratios' logarithms, and median standard error, over those of statsmodels'
     Poisson fit of split rows.
@@ -203,6 +204,7 @@ def line(cell: Cell, runs: int, kept: Runs) -> dict[str, Any]:
         warnings.simplefilter("ignore", RuntimeWarning)  # of means of nothing
         out["marked"] = round(100.0 * float(found[:, 18].mean()), 1)
         spread = np.sqrt(np.nanmean(off**2, axis=0)) / np.sqrt(np.mean(plain**2, axis=0))
+        out["bias"] = round(float(np.abs(np.nanmean(off / wide, axis=0)).max()), 2)
         out["error"] = round(float(np.mean(spread)), 2)
         out["wide"] = round(float(np.nanmedian(wide / errors)), 2)
     return out | {"events": round(100.0 * float(found[:, 19].mean()), 1), "until": round(float(found[:, 20].mean()), 2)}

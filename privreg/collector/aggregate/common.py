@@ -115,7 +115,8 @@ def bend(rounds: Rounds, curved: Curvature) -> Bend:
         return np.asarray(np.square(places - theta).sum(axis=1))
 
     def squared(theta: Array, c: float) -> Array:
-        return np.asarray((0.5 * height / (c * plan.rules.bend) * distance(theta)) ** 2 / d)
+        among = 1.0 if plan.followed else float(d)  # a start that knows no slopes may be off along one number alone
+        return np.asarray((0.5 * height / (c * plan.rules.bend) * distance(theta)) ** 2 / among)
 
     def straight(*_: Array) -> tuple[Array, Array]:
         return np.zeros((len(places), d)), curved.mean
