@@ -610,6 +610,13 @@ MUTANTS = (
         (f"{HAZARDS}::test_two_collectors_ask_few_events_in_a_closing_round",),
     ),
     Mutant(
+        "a curator's early rounds of hazards that are off along all coefficients alike",
+        "privreg/collector/aggregate/common.py",
+        "among = 1.0 if plan.followed else float(d)",
+        "among = float(d)",
+        (f"{HAZARDS}::test_an_early_round_of_a_curator_may_be_off_along_one_number_alone",),
+    ),
+    Mutant(
         "hazards that start as if indicators were 0 and 1",
         "privreg/collector/aggregate/rounds.py",
         "(logs[1:] - logs[0]) / (plan.highs - plan.lows)[intervals]",

@@ -633,9 +633,7 @@ def test_a_first_class_whose_hazards_rise_and_at_whose_end_censoring_begins_is_w
 
 
 def test_options_that_there_are_not_are_refused_by_the_function_that_was_called():
-    with pytest.raises(
-        pr.errors.UnsupportedArgumentError, match=r"^survival\(\) has no 'mthod'. Did you mean 'me"
-    ):
+    with pytest.raises(pr.errors.UnsupportedArgumentError, match=r"^survival\(\) has no 'mthod'. Did you mean 'me"):
         curves(people(), mthod="life_table")
     with pytest.raises(pr.errors.UnsupportedArgumentError, match=r"^estimate\(\) has no 'mthod'"):
         pr.means.estimate(people(), ["time"], mu=1, mthod="life_table")

@@ -16,7 +16,8 @@ from scipy.stats import norm
 
 import privreg as pr
 from privreg.audit import reports
-from privreg.collector.aggregate import report
+from privreg.collector.aggregate import common, report
+from privreg.collector.aggregate.common import bend
 from privreg.collector.aggregate.report import steps
 from privreg.collector.aggregate.rounds import closing_pays
 from privreg.errors import (
@@ -501,6 +502,20 @@ def test_a_closing_round_is_held_where_it_lowers_the_variance_of_scores(d, noise
     here, progress = SimpleNamespace(people=m, sds=(noise, noise)), SimpleNamespace(expected=(1.0, square), over=m)
     assert closing_pays(plan, progress, here, steep) is held
     assert not closing_pays(plan, SimpleNamespace(expected=(1.0, square), over=n - closing - m), here, steep)
+
+
+def test_an_early_round_of_a_curator_may_be_off_along_one_number_alone(monkeypatch) -> None:
+    """Equation (32): all of ½ a ‖δ‖² may lie there, as the start knows no slopes."""
+    seen = []
+    monkeypatch.setattr(common, "bend", lambda *given: seen.append(given) or bend(*given))
+    stream = begin(FIT(FORMULA, **{**HOW, "mu": 1})._spec, FitOptions(), None, 1, 3_000)
+    stream.update(people(11, 3_000))
+    stream.results()
+    rounds, curved = seen[-1]
+    theta = rounds.last.theta + 0.1
+    off = np.square(rounds.places - theta).sum(axis=1)
+    expected = (0.5 * curved.level * off / (rounds.c * rounds.plan.rules.bend)) ** 2
+    assert bend(rounds, curved).variances(theta, rounds.c) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(("n", "lower", "closing"), [(20_000, 2.5, True), (20_000, 0.0, False), (1_000, 2.5, False)])
