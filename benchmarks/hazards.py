@@ -3,8 +3,9 @@
 ``python -m benchmarks.hazards [--runs R] [--cells NAME …] [--keep FOLDER]``
 
 People have a number and an arm of two; hazards by three public intervals. One line for each design, trust model and
-number of people, at μ = 1. Designs: "right", "few" events, one in eight, and "skewed", where one in seventeen has one
-and the number is exponential; of wrong models "changing", where the arm's effect changes with time, "weibull", whose
+number of people, at μ = 1. Designs: "right", "few" events, one in eight, "skewed", where one in seventeen has one
+and the number is exponential, "early", where nineteen in twenty have one, most of them before the last interval, and
+"large" effects, log ratios of 2; of wrong models "changing", where the arm's effect changes with time, "weibull", whose
 hazard rises within intervals, and "frail", where people differ in what isn't seen, so that hazards aren't proportional.
 Shares in %, with exact 99% limits (Clopper and Pearson), of intervals that aren't marked:
 
@@ -55,8 +56,10 @@ PUBLIC: Final = {"bounds": {"x": (-1, 1)}, "levels": {"arm": ["old", "new"]}}
 MANY: Final = 2_000_000  # People of whom estimands are computed: their error is a tenth of one of 20,000 people
 WHOLE: Final = 1_000.0  # Cumulative hazard that nobody has
 UNTIL: Final = (0.4, 0.7, 1.0, 1.5, 1.99, 2.0, 2.5, 3.2, 4.5, 7.0, 16.0)  # Cumulative hazards at which they are
-RATES: Final = {"right": 0.03, "few": 0.005, "changing": 0.03, "weibull": 0.03, "frail": 0.03, "skewed": 0.0033}
-EFFECTS: Final = {one: np.array([1.0 if one == "skewed" else 0.6, 0.5]) for one in RATES}  # Of number and new arm
+RATES = {"right": 0.03, "few": 0.005, "changing": 0.03, "weibull": 0.03, "frail": 0.03}
+RATES |= {"skewed": 0.0033, "early": 0.2, "large": 0.007}
+EFFECTS = {one: np.array([0.6, 0.5]) for one in RATES}  # Of the number and of the new arm
+EFFECTS |= {"skewed": np.array([1.0, 0.5]), "large": np.array([2.0, 2.0])}
 BASE: Final = np.log([1.0, 1.5, 0.8])  # Hazards of the intervals over the first
 
 
@@ -74,10 +77,9 @@ class Cell(NamedTuple):
 
 
 SIZES: Final = {"central": (1_000, 5_000, 20_000), "two_collectors": (1_000, 5_000, 20_000)}
-CELLS: Final = [
-    Cell(design, trust, n) for trust, sizes in SIZES.items() for n in sizes for design in RATES if design != "skewed"
-]
+CELLS: Final = [Cell(design, trust, n) for trust, sizes in SIZES.items() for n in sizes for design in list(RATES)[:5]]
 CELLS += [Cell("right", "silos", 5_000), *(Cell("skewed", trust, n) for trust in SIZES for n in (20_000, 100_000))]
+CELLS += [Cell(design, trust, n) for design in ("early", "large") for trust in SIZES for n in (5_000, 20_000)]
 
 
 def people(design: str, n: int, rng: np.random.Generator) -> pd.DataFrame:
@@ -145,7 +147,7 @@ def known(design: str, most: float) -> np.ndarray:
 @cache
 def target(design: str, most: float) -> np.ndarray:
     """Estimand of people who are followed until this cumulative hazard."""
-    if design in {"right", "few", "skewed"}:
+    if design in {"right", "few", "skewed", "early", "large"}:
         return np.array([np.log(RATES[design]), *BASE[1:], EFFECTS[design][1], EFFECTS[design][0]])
     if most == WHOLE:
         return known(design, most)

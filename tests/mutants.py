@@ -570,15 +570,15 @@ MUTANTS = (
     Mutant(
         "slopes of a longer follow-up as if it ended whatever the coefficients",
         "privreg/families/hazards.py",
-        " + event * upto / FALLS * ((weight > 0.0) & (weight < 1.0))",
-        "",
+        "(weight[:, -1:] + falling / FALLS)",
+        "weight[:, -1:]",
         (f"{HAZARDS}::test_slopes_of_longer_follow_up_are_those_of_scores_whatever_the_model",),
     ),
     Mutant(
-        "slopes of people who are near the end of their follow-up that are negative",
+        "slopes of late intervals by a shift of all of them",
         "privreg/families/hazards.py",
-        "rise = np.minimum(weight * upto, (weight * upto)[:, -1:])",
-        "rise = weight * upto",
+        "* (weight[:, -1:] + falling / FALLS)",
+        "* weight[:, -1:] + event * upto / FALLS * falling",
         (f"{HAZARDS}::test_slopes_of_longer_follow_up_are_those_of_scores_whatever_the_model",),
     ),
     Mutant(

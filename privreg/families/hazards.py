@@ -67,9 +67,9 @@ def followed(eta: Array, y: Array, usable: Flags, most: float) -> tuple[Array, A
         return slope - event * (upto < most), slope
     weight = np.clip((most - upto) / FALLS, 0.0, 1.0)
     counted = upto - np.maximum(upto - (most - FALLS), 0.0) ** 2 / (2.0 * FALLS)
-    rise = np.minimum(weight * upto, (weight * upto)[:, -1:])  # what falls at last is taken from before
-    slope = np.diff(rise, axis=1, prepend=0.0) + event * upto / FALLS * ((weight > 0.0) & (weight < 1.0))
-    return np.diff(counted, axis=1, prepend=0.0) - event * weight, np.maximum(slope, 0.0)
+    falling = (event * ((weight > 0.0) & (weight < 1.0))).max(axis=1, keepdims=True)
+    slope = np.diff(upto, axis=1, prepend=0.0) * (weight[:, -1:] + falling / FALLS)
+    return np.diff(counted, axis=1, prepend=0.0) - event * weight, slope
 
 
 @lru_cache(256)

@@ -93,16 +93,15 @@ def _followed(sums: Sums, ask: SumAsk, rows: Sequence[Row]) -> list[float]:
     for eta in etas:
         upto.append(min(upto[-1] + score.exp(eta), ask.most))
     counts = [score.clipped((ask.most - v) / FALLS, 0.0, 1.0) if falls else float(v < ask.most) for v in upto]
-    known, rises, bent = upto, upto, [0.0] * len(upto)
+    known, steep = upto, 1.0
     if falls:
         known = [v - max(v - (ask.most - FALLS), 0.0) ** 2 / (2.0 * FALLS) for v in upto]
-        rises = [min(count * v, counts[-1] * upto[-1]) for count, v in zip(counts, upto, strict=True)]
-        bent = [v / FALLS if 0.0 < count < 1.0 else 0.0 for count, v in zip(counts, upto, strict=True)]
-    steeps = [max(rises[k + 1] - rises[k] + rows[j].y * bent[k + 1], 0.0) for k, j in enumerate(here)]
+        ended = [rows[j].y * (0.0 < count < 1.0) for j, count in zip(here, counts[1:], strict=True)]
+        steep = counts[-1] + max(ended) / FALLS
     for k, (z, square, j) in enumerate(zip(zs, squares, here, strict=True)):
         weight = min(1.0, score.divide(ask.reach * ask.reach, square))
         by = (known[k + 1] - known[k] - rows[j].y * counts[k + 1]) * weight
-        rise = products(z, steeps[k] * weight * (b / (top * (ask.reach * ask.reach))))
+        rise = products(z, (upto[k + 1] - upto[k]) * steep * weight * (b / (top * (ask.reach * ask.reach))))
         out.append([*(v * (by / (ask.reach * span)) for v in z), *rise])
     whole = score.summed(out, one)
     total, rise = whole[: len(ask.theta)], whole[len(ask.theta) :]

@@ -153,20 +153,19 @@ function followed(sums, { role, rows, theta, ball, reach, most }, row) {
     const top = Math.max(...here.map(({ eta }) => eta)), each = here.map(({ eta }) => Math.exp(eta - top)), whole = Math.max(dot(each, each.map(() => 1)), 1);
     return here.flatMap(({ z, long }, k) => z.map((v) => v * Math.sqrt((Math.min(1, ball / long) / ball) * (each[k] / whole))));
   }
-  const [p, q, m] = sums.shares.map(Math.sqrt), falls = most >= FALLS, upto = [0], end = here.length;
+  const [p, q, m] = sums.shares.map(Math.sqrt), falls = most >= FALLS, upto = [0];
   here.forEach(({ eta }, k) => upto.push(Math.min(upto[k] + Math.exp(eta), most)));
   const counts = upto.map((v) => (falls ? clipped((most - v) / FALLS, 0, 1) : Number(v < most)));
   const known = falls ? upto.map((v, k) => v - 0.5 * FALLS * (1 - counts[k]) ** 2) : upto;
-  const rises = falls ? upto.map((v, k) => Math.min(counts[k] * v, counts[end] * upto[end])) : upto;
+  // slopes are whole, with that by the weight, where it is between 0 and 1
+  const steep = falls ? counts[here.length] + Math.max(...here.map(({ y }, k) => (counts[k + 1] % 1 ? y : 0))) / FALLS : 1;
   const half = 0.5 * (most + 1), top = falls ? (Math.max(most - FALLS, half) * Math.min(FALLS + 1, half)) / FALLS : most;
   const span = reach * (falls ? most - 0.5 * FALLS : Math.sqrt(1 + most * most));
   let total = theta.map(() => 0), rise = products(total, 0);
   here.forEach(({ z, long, y }, k) => {
     const weight = Math.min(1, (reach * reach) / long), by = ((known[k + 1] - known[k] - y * counts[k + 1]) * weight) / span;
     total = total.map((u, j) => u + z[j] * by);
-    // with its slope by the weight, where that is between 0 and 1
-    const steep = Math.max(rises[k + 1] - rises[k] + (counts[k + 1] % 1 ? (y * upto[k + 1]) / FALLS : 0), 0);
-    products(z, steep * weight * (q / (top * (reach * reach)))).forEach((v, j) => { rise[j] += v; });
+    products(z, (upto[k + 1] - upto[k]) * steep * weight * (q / (top * (reach * reach)))).forEach((v, j) => { rise[j] += v; });
   });
   const norm = Math.max(Math.sqrt(dot(total, total)), 1);
   return [...total.map((v) => (v / norm) * p), ...rise, ...products(total.map((v) => v / norm), m)];
