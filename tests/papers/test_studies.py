@@ -400,6 +400,7 @@ def test_intervals_by_step_and_start_are_those_of_a_plain_loop(began):
         assert (own["high"] - own["low"]).to_numpy() / 2 == pytest.approx(half, rel=1e-7)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("setting", "sd"), [("stated", np.sqrt(2) * THRESHOLD), ("small_noise", 1.0)])
 def test_noise_by_step_and_start_is_the_stated_one(setting, sd, monkeypatch):
     seen, walk = [], steps._walk
@@ -421,6 +422,7 @@ def lacking(names):
     return [w for w in wanted if not any(f"{name},".startswith(f"{w},") for name in names)]
 
 
+@pytest.mark.thorough
 def test_every_printed_table_and_figure_has_a_row():
     """Of the documents, by their own numbers; the page shows all rows."""
     names = list(printed_rows().index)

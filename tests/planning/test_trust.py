@@ -280,11 +280,13 @@ def test_each_line_of_the_comparison_that_has_no_numbers_or_misleads_has_a_note(
     assert "central: don't rely on intervals with so few records: " in words
 
 
+@pytest.mark.thorough
 def test_the_comparison_shows_a_coefficient_that_exists(two) -> None:
     with pytest.raises(OptionError, match="no coefficient"):
         two.compare_trust("w")
 
 
+@pytest.mark.thorough
 def test_families_are_compared_where_the_question_can_be_asked_of_several() -> None:
     counts = {"mu": 1, "trust": "local", "bounds": {"x": (-1, 1)}, "params": {"Intercept": math.log(2.0)}}
     found = pr.plan("y ~ x", n=1_000_000, family=pr.Poisson(60), **counts).compare_families()

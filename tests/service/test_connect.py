@@ -104,6 +104,7 @@ def test_results_say_whose_devices_reported(study, tmp_path):
     np.testing.assert_allclose(res.predict({"age": [40.0]}), res.params @ [1.0, 40.0])
 
 
+@pytest.mark.thorough
 def test_a_study_shows_what_is_known_of_it(world, study):
     said = repr(study)
     assert "1,130 of 1,200 invited" in said
