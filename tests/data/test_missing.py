@@ -122,7 +122,7 @@ UNUSABLE = {
 }
 
 
-@pytest.mark.some(1)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("name", UNUSABLE)
 def test_whatever_cannot_be_used_is_like_a_missing_value(name):
     d, data = design(), with_gaps().astype(object)

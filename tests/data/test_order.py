@@ -131,7 +131,7 @@ def opened(kind, table, folder):
     return open_table(made[kind](), COLUMNS, SCHEMA)
 
 
-@pytest.mark.some(1)
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     "kind", ["arrays", "frame", "frame of codes", "mapping", "arrow", "arrow in chunks", "arrow batch", "polars"]
 )

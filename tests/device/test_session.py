@@ -165,7 +165,6 @@ def test_the_invitation_holds_key_and_token(memory):
     assert server.report.token == token(4)
 
 
-@pytest.mark.some(1)
 @pytest.mark.parametrize(
     "row",
     [{}, {"age": None}, {**GOOD, "shift": " "}, {**GOOD, "age": math.nan}, {**GOOD, "hours": ""}, {"x": [1]}],
@@ -199,7 +198,6 @@ def test_an_answer_that_is_none_of_the_choices_is_stopped_before_a_state_is_aske
     assert answered(server, memory, GOOD).sent  # corrected, it is sent
 
 
-@pytest.mark.some(1)
 @pytest.mark.parametrize(("answers", "words"), WRONG, ids=[",".join(a) for a, _ in WRONG])
 def test_a_device_that_nobody_watches_is_not_silent_about_such_an_answer(memory, answers, words):
     """Whether a report comes must not depend on an answer: levels may be declared so that some have none to give."""
@@ -660,7 +658,6 @@ def test_an_interrupt_while_sending_keeps_the_bytes(memory):
     assert server.posted == bodies
 
 
-@pytest.mark.some(1)
 @pytest.mark.parametrize("status", [400, 403, 410, 412, 413, 422])
 def test_a_report_that_is_not_taken_is_not_sent_again_and_again(memory, status):
     server = Server()

@@ -95,7 +95,6 @@ def plain_loop(name, frame, mus, bound, batch):
     return total / k
 
 
-@pytest.mark.some(1)
 @pytest.mark.parametrize("batch", [1, 7])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_personal_budgets_are_the_papers_loop(name, batch):
@@ -111,7 +110,6 @@ def test_personal_budgets_are_the_papers_loop(name, batch):
     np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.some(1)
 @pytest.mark.parametrize("delta", [None, 1e-6])
 def test_personal_epsilon_is_the_papers_loop(delta):
     frame = table()

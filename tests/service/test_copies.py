@@ -317,7 +317,7 @@ def copies_of(ids):
     return [ids[i : i + 16] for i in range(0, len(ids), 16)]
 
 
-@pytest.mark.some(1)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_collector_of_two_moves_with_the_key_of_its_open_batch(pair, place):
     pair.turn()

@@ -488,7 +488,6 @@ def test_every_source_tells_the_same_of_the_records_that_are_asked(tmp_path):
         assert sum(exact) > 0
 
 
-@pytest.mark.thorough
 def test_rows_are_looked_at_only_near_the_round_that_asks(monkeypatch):
     seen, encode = [], Design.clamps
 
