@@ -167,6 +167,7 @@ def made(tmp_path_factory):
     return out
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("bomb", BOMBS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_no_document_needs_is_refused_before_it_is_read(kind, bomb, made):
@@ -180,6 +181,7 @@ def test_what_no_document_needs_is_refused_before_it_is_read(kind, bomb, made):
     refused(lambda: KINDS[kind][1](path))
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_directory_that_understates_a_size_gets_no_more_than_that(kind, made):
     path, whole = made[kind]
@@ -197,6 +199,7 @@ def test_a_directory_that_understates_a_size_gets_no_more_than_that(kind, made):
     refused(lambda: KINDS[kind][1](path))
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_was_saved_is_read(kind, made):
     path, whole = made[kind]
@@ -235,6 +238,7 @@ def persons(tmp):
     model.fit(progress=False).save(tmp)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", [*KINDS, "persons"])
 def test_keys_that_nobody_knows_are_ignored_or_end_as_a_damaged_file(kind, made, tmp_path, monkeypatch):
     """From every mapping in it: in none is a key taken for an argument."""

@@ -23,6 +23,7 @@ PUBLIC = ["--bounds", *(f"{c}={low}:{high}" for c, (low, high) in BOUNDS.items()
 PUBLIC += ["--levels", *(f"{c}={','.join(map(str, v))}" for c, v in LEVELS.items())]
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     "more", [["--family", "cox"], ["--family", "CoxPH"], ["--event", "died"], ["--time", "months"]]
 )
@@ -145,7 +146,7 @@ def said(err: str) -> list[str]:
     return [line for line in err.splitlines() if "warning: don't rely on" not in line]
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.some(5)
 @pytest.mark.parametrize("case", SAME)
 def test_the_command_gives_the_numbers_of_the_python_call(fit, model, tmp_path, case):
@@ -185,7 +186,7 @@ def test_budgets(fit, model, tmp_path, budget, options, printed):
     np.testing.assert_allclose(pd.read_csv(tmp_path / "t.csv")["estimate"], want["estimate"], rtol=1e-12)
 
 
-@pytest.mark.some(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("formula", "more"),
     [
@@ -209,6 +210,7 @@ def test_every_kind_of_file(fit, tmp_path, formula, more):
     assert len(pd.read_csv(files["csv"])) == len(rows)
 
 
+@pytest.mark.thorough
 def test_measures_of_fit_are_printed_with_what_they_cost(fit):
     status, out, _ = fit("income ~ age", "--measures", 0.2)
     assert status == 0
@@ -331,6 +333,7 @@ def test_families_and_their_options_are_those_of_the_package():
         assert set(OWN[name]) == set(inspect.signature(make).parameters)
 
 
+@pytest.mark.thorough
 def test_help_has_groups_and_examples_that_parse(capsys):
     assert main(["fit", "--help"]) == 0
     out = capsys.readouterr().out

@@ -29,6 +29,7 @@ def run(people, capsys):
     return go
 
 
+@pytest.mark.thorough
 def test_it_prints_what_python_prints(run, people):
     status, out, err = run("--seed", 1)
     options = {"bounds": {"age": (18, 65), "bmi": (18, 50)}, "levels": {"smoker": ["no", "yes"]}}
@@ -100,6 +101,7 @@ def test_subgroups_have_their_own_lines(people, capsys):
     assert "twice" in capsys.readouterr().err
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     ("more", "words"),
     [
@@ -128,6 +130,7 @@ def test_help_answers_without_the_packages(capsys):
     assert "--by-budget" in capsys.readouterr().out
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("verb", ["fit", "means"])
 @pytest.mark.parametrize("trust", ["local", "two_collectors"])
 def test_a_run_of_unusable_records_does_not_exit_as_done(tmp_path, monkeypatch, capsys, verb, trust):

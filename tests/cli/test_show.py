@@ -33,6 +33,7 @@ def show(capsys):
     return run
 
 
+@pytest.mark.thorough
 def test_it_prints_the_summary(kept, show):
     status, out, err = show(kept, "--level", "0.9")
     assert (status, err) == (0, "")

@@ -134,6 +134,7 @@ def folder(tmp_path_factory) -> Path:
     return at
 
 
+@pytest.mark.thorough
 def test_means_have_no_silos(folder: Path, capsys: pytest.CaptureFixture) -> None:
     given = [FORMULA["means"], str(folder / "people.csv"), *PUBLIC, "--mu", "1", "--trust", "silos"]
     assert main(["means", *given]) == 2
@@ -153,6 +154,7 @@ def front_door(verb: str, trust: str, option: Option) -> Option | None:
     return found[0] if found else None
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("trust", [t for t in TRUSTS if t != "local"])
 def test_options_that_every_trust_model_takes_go_together(trust, folder, capsys):
     words = " ".join(CASES[name] for name in TOGETHER).format(at=folder).split()
@@ -186,7 +188,8 @@ def quick_plans(monkeypatch: pytest.MonkeyPatch, shared_rehearsals: None, one_fi
             * (
                 o.name in (TOGETHER if verb == "fit" and t != "local" else SLOW.get((verb, t), ()))
                 or (verb == "fit" and o.name in SAME)
-            ),
+            )
+            + [pytest.mark.some] * ((verb, o.name, t) != ("plan", "private", "local")),
         )
         for t in TRUSTS
         for verb in FORMULA

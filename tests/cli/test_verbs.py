@@ -82,6 +82,7 @@ def test_fit_prints_the_summary_with_its_privacy_block(fit):
     assert "3,000" in out
 
 
+@pytest.mark.thorough
 def test_every_kind_of_file(fit, tmp_path):
     files = {kind: tmp_path / f"report.{kind}" for kind in ("html", "txt", "tex", "csv", "json", "privreg")}
     outs = [word for path in files.values() for word in ("--out", path)]
@@ -110,7 +111,7 @@ def test_every_kind_of_file(fit, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {path.name for path in files.values()}
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("tuning", ["efficient", "published"])
 def test_the_command_gives_the_numbers_of_the_python_call(fit, people, tmp_path, tuning):
     pace = {
@@ -149,7 +150,7 @@ def test_budgets(fit, budget, printed):
     assert printed in " ".join(out.split())
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("tuning", "methods", "word"),
     [
@@ -238,6 +239,7 @@ def test_declarations_may_come_before_the_file(people, capsys):
         assert main(["fit", "--mu", "1", *words]) == 0, capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_quiet_prints_nothing(fit, tmp_path):
     assert fit("--quiet", "--out", tmp_path / "t.csv") == (0, "", "")
 
@@ -467,7 +469,7 @@ def test_malformed_levels(text):
         levels([text])
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("cells", "declared"),
     [
@@ -576,6 +578,7 @@ def test_an_option_that_is_near_is_guessed_and_no_other(typed, near, capsys):
     assert near in said
 
 
+@pytest.mark.thorough
 def test_help_imports_nothing_heavy():
     code = "import sys; from privreg.cli.app import main; main(['fit', '--help']); print(sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -607,6 +610,7 @@ def test_readme_commands_are_one_line_each(marker):
     assert re.search(rf"^<!-- newcomer: {marker} -->\n```bash\n[^\n]+\n```\n", text, re.M)
 
 
+@pytest.mark.thorough
 def test_readme_fit_runs_on_fewer_rows(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     line = next(s for s in README.read_text("utf-8").splitlines() if "&& .venv/bin/privreg fit" in s)
@@ -617,6 +621,7 @@ def test_readme_fit_runs_on_fewer_rows(tmp_path, monkeypatch, capsys):
     assert "std err" in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_a_fit_is_kept_on_the_way(fit, tmp_path):
     kept = tmp_path / "run.privreg"
     status, out, _ = fit("--checkpoint", kept, "--checkpoint-rows", 1000)

@@ -149,6 +149,7 @@ def uneven(rng, q, spread):
     return np.eye(q) + noise + noise.T
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("people", [3e3, 3e4, 1e6])
 def test_of_many_coefficients_what_is_learned_by_rows_is_as_near_as_it_says(people):
     q = 40
@@ -182,6 +183,7 @@ def test_eigenvalues_that_are_not_believed_are_moved():
     np.testing.assert_allclose(np.diag(curvature.floored(m)), [curvature.LEAST, 0.5, 9.0])
 
 
+@pytest.mark.thorough
 def test_a_direction_that_the_law_names_is_believed_with_fewer_reports():
     # M is low along the first coordinate by what wider residuals there would do; few reports tell little of it
     rng, q = np.random.default_rng(8), Q
@@ -253,6 +255,7 @@ def test_states_follow_reports_less_where_these_are_noisy_and_curvature_goes_wit
     np.testing.assert_allclose(curvature.gain(noise, varying=True), np.diag([GAIN, share, curvature.LEAST]))
 
 
+@pytest.mark.thorough
 def test_a_poor_start_tells_curvature_along_itself():
     rng, people = np.random.default_rng(12), 1e5
     truth, start = np.diag([0.3, 1.0, 1.0]), np.array([0.3, 0.0, 0.0])

@@ -42,6 +42,7 @@ def estimated(tau, *, scale_known):
     return estimate.estimate(run.plan, progress._replace(fitted=progress.fitted._replace(cov=cov)))
 
 
+@pytest.mark.thorough
 def test_the_scale_s_own_error_is_in_the_covariance_of_an_outer_quantile():
     known, told = (estimated(0.9, scale_known=given) for given in (True, False))
     assert np.array_equal(known.theta, told.theta)
@@ -51,6 +52,7 @@ def test_the_scale_s_own_error_is_in_the_covariance_of_an_outer_quantile():
     np.testing.assert_allclose(told.unknown - known.unknown, more, atol=1e-12 * np.trace(told.cov))
 
 
+@pytest.mark.thorough
 def test_a_median_has_no_bend_and_asks_for_no_scale():
     known, told = (estimated(0.5, scale_known=given) for given in (True, False))
     assert np.array_equal(known.cov, told.cov)
@@ -220,7 +222,7 @@ def test_a_stretched_column_is_brought_to_a_width_that_reports_tell(widened):
     assert near.weight == 0.0
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("share", [0.15, 0.07])
 def test_a_number_that_is_mostly_0_is_drawn_in(share):
     """By directions alone nine of ten fits of these right models were marked; now few are."""

@@ -67,7 +67,7 @@ def test_devices_tell_moments_beside_offsets_or_beside_responses_less_them(famil
     np.testing.assert_allclose(before_noise(plan, asked, 0, row), u / np.linalg.norm(u), rtol=1e-12)
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("formula", ["y ~ 1", "y ~ x"])
 def test_rates_are_found_where_exposures_go_over_decades(formula):
     """Before, the intercept was off by thousands in fits of one number; limits are 4 standard errors."""

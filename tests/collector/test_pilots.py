@@ -107,6 +107,7 @@ def test_balanced_scores_of_neighbours_are_two_apart_at_even_odds():
     assert np.linalg.norm(zero - one) == pytest.approx(joint_sensitivity(1.0, 0.0), rel=ROUNDING)
 
 
+@pytest.mark.thorough
 @settings(max_examples=300, deadline=None)
 @given(st.floats(-800, 800), st.sampled_from([0.0, 1.0]))
 def test_balanced_score_is_the_logistic_one_over_its_bound(eta, y):
@@ -273,6 +274,7 @@ def test_what_is_left_of_many_locations_way_is_believed_though_each_is_lost_in_n
     assert abs(np.mean(kept["noise"])) < 4.0 * left / np.sqrt(20.0 * 200.0)
 
 
+@pytest.mark.thorough
 def test_noise_alone_is_not_believed():
     d, people, runs, sd = 5, 2000, 120, psd_sensitivity(1.0)
     entries = d * (d - 1) // 2
@@ -314,6 +316,7 @@ PLACES = np.array([[40.0, 14.0], [2015.0, 3.0], [0.0, 1e-4], [1e5, 1e3]])
 """Of four columns, the mean and the sd."""
 
 
+@pytest.mark.thorough
 def test_columns_of_any_scale_are_found_through_noise():
     m = len(PLACES)
     each = int(WANTED["location"] * m) // GROUPS
@@ -354,7 +357,7 @@ def reference_rows(d, constant, rng):
     return z
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("constant", "lead"), [(True, 1.0), (True, 10.0), (False, 1.0)])
 @pytest.mark.parametrize("d", [1, 2, 5])
 def test_reference_moments_equal_monte_carlo(d, constant, lead):

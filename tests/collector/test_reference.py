@@ -64,6 +64,7 @@ def test_far_bounds_change_nothing() -> None:
     assert bounded(WHITE, near, [2], constant=True) is WHITE
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("mean", [-1.4, -1.0, 0.0, 0.999, 1.3])
 @pytest.mark.parametrize("sd", [1e-3, 0.1, 0.5, 1.0, 3.0])
 def test_whatever_noise_says_points_are_numbers(mean: float, sd: float) -> None:

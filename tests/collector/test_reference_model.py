@@ -53,6 +53,7 @@ def values(said, state, theta, s):
     return np.append(found.score, found.number)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("answering", [1.0, 0.7])
 @EVERY_KIND
 def test_derivatives_are_those_of_what_is_expected(kind, answering):
@@ -85,6 +86,7 @@ def test_derivatives_of_several_predictors(blocks):
     np.testing.assert_allclose(found.slope, (ahead - behind).T / (2 * STEP), rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("unit", [False, True])
 @EVERY_KIND
 def test_a_secant_leads_from_a_state_to_the_truth(kind, unit):
@@ -240,6 +242,7 @@ def test_squared_loss_bends_a_little_beyond_the_limits_of_the_response():
     assert np.linalg.eigvalsh(reference.secant(said, far, 1.0, far, 1.0)).min() > 0.0
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("kind", ["huber", "expectile"])
 def test_the_variance_of_a_score_is_that_of_its_residuals(kind):
     # against 20,000 quantiles of the residuals: a mesh of 1/20,000 of a function that stays within 1
@@ -292,6 +295,7 @@ def test_slopes_are_curvatures_change_as_residuals_grow_wider_along_a_score(kind
         np.testing.assert_allclose(matrix, matrix.T, atol=1e-15)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("constant", [True, False])
 @pytest.mark.parametrize("unit", [True, False])
 @pytest.mark.parametrize("kind", [*KINDS, "classes"])

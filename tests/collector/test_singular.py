@@ -55,7 +55,7 @@ def test_levels_that_nobody_has_do_not_end_a_fit_without_noise(seed):
     assert res.bse["x"] < 1.0  # an sd of one record: of levels that people have, much is known
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("mu", [None, 1])
 def test_a_covariate_that_is_0_for_all_does_not_end_a_fit(mu):
     rows = pd.DataFrame({"x": np.zeros(50), "y": np.random.default_rng(0).standard_normal(50)})

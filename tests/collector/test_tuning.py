@@ -67,6 +67,7 @@ def _listed():
     return [*tuning.tuning(), *rest]
 
 
+@pytest.mark.thorough
 def test_every_number_of_the_engine_is_listed_once_and_exists():
     listed = _listed()
     assert sorted(listed) == sorted(set(listed))
@@ -103,6 +104,7 @@ def test_reasons_are_of_the_kinds_there_are_and_studies_are_stored():
     assert _wrong(row | {"reason": "because"}, ROOT)
 
 
+@pytest.mark.thorough
 def test_a_change_arrives_wherever_the_name_was_imported_and_is_taken_back():
     path = "privreg.collector.levels:SURE"
     before = tuning.tuning_hash()
@@ -118,6 +120,7 @@ def test_a_change_arrives_wherever_the_name_was_imported_and_is_taken_back():
     assert tuning.tuning_hash() == before
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", ["privreg.protocol.schedule:ROUNDS", "privreg.collector.inference.resampling:FIRST"])
 def test_a_change_that_would_not_arrive_is_refused(path):
     with pytest.raises(ValueError, match="can't be changed"), tuning.changed({path: 4}):
@@ -155,6 +158,7 @@ def _pages():
     return [page for place in ("docs", "vignettes") for page in sorted((ROOT / place).rglob("*.md"))]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("page", _pages(), ids=lambda p: p.name)
 def test_pages_say_which_tables_are_of_an_earlier_tuning(page):
     assert _old(page.read_text("utf-8")) == [], f'say "{EARLIER}" on {page.name}'
@@ -166,6 +170,7 @@ def test_a_page_that_does_not_say_so_would_be_found():
     assert _old(f"all {EARLIER}: benchmarks/results/notes.csv") == []
 
 
+@pytest.mark.thorough
 def test_the_page_of_constants_runs():
     found, printed = cells.run(ROOT / "docs/tuning.md")
     assert printed.startswith(f"{len(tuning.tuning())} constants")

@@ -68,6 +68,7 @@ def test_shipped_data_carry_their_public_schema_as_plain_json(name):
     assert set(got.carried) == set(data.columns)
 
 
+@pytest.mark.thorough
 def test_the_readmes_first_call_needs_no_declarations():
     people = pr.datasets.us_insurance(20_000)
     formula = "charges ~ age + bmi + smoker"
@@ -92,6 +93,7 @@ def test_the_readmes_first_call_needs_no_declarations():
 # --- what is used, and what goes before it -----------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_a_declaration_given_beside_wins_column_by_column():
     data = rows()
     for more in ({"bounds": {"a": (-2, 2)}}, {"schema": Schema.declare({"a": (-2, 2)})}):
@@ -213,7 +215,7 @@ SLICES = {
 }
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("how", SLICES)
 def test_pandas_keeps_them(how):
     assert sourced(fit(SLICES[how](rows()))) == [SOURCE]
@@ -253,7 +255,7 @@ SOURCES = {
 }
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("kind", SOURCES)
 def test_every_source_that_keeps_attrs_is_read(kind, tmp_path):
     res = fit(SOURCES[kind](tmp_path), rows=N)
@@ -294,6 +296,7 @@ def test_files_that_are_no_files_are_told_as_such(tmp_path):
         fit(tmp_path / "empty.parquet")
 
 
+@pytest.mark.thorough
 def test_those_that_carry_something_must_agree():
     other = rows(carried={**CARRIED, "bounds": {**CARRIED["bounds"], "a": [-2, 2]}})
     with pytest.raises(SchemaError, match=r"attrs\['privreg'\] of item 3 declares other .* than that of item 1"):
@@ -318,6 +321,7 @@ def test_means_use_them():
         pr.means.estimate(rows(), "C(a) ~ 1", mu=2)
 
 
+@pytest.mark.thorough
 def test_a_trusted_curator_uses_them():
     res = fit(rows(), trust="central")
     assert sourced(res) == [SOURCE]
@@ -428,6 +432,7 @@ def test_undeclared_truth_values_of_arrow_have_the_levels_false_and_true(form, m
     assert own.exog_names == ["Intercept", "b[T.False]", "a"]  # the user's own declaration goes first
 
 
+@pytest.mark.thorough
 def test_a_fit_of_undeclared_truth_values_is_that_of_declared_ones():
     data = truths(4_000, missing=True)
     found = [

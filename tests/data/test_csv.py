@@ -158,6 +158,7 @@ def plain(n):
     return "".join(f"{k % 10},{'uv'[k % 2]},0.{k},{k:07}\n" for k in range(n))
 
 
+@pytest.mark.thorough
 def test_a_file_that_is_cut_off_is_an_error_after_the_rows_before(tmp_path):
     packed = tmp_path / "people.csv.gz"
     raw = gzip.compress(("a,g,y,id\n" + plain(200_000)).encode(), 1)

@@ -65,12 +65,14 @@ def test_cut_off_files(file, keep):
     refused(file, r"^people\.parquet: not a readable Parquet file \(cut off")
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("group", "column"), [(0, "x"), (2, "y"), (1, "k")])
 def test_a_damaged_row_group_is_named(file, column, group):
     flip(file, group, column)
     refused(file, rf"^people\.parquet, row group {group}: it is damaged", levels={"g": [SECRET, "v", "w"]})
 
 
+@pytest.mark.thorough
 def test_people_before_a_damaged_row_group_were_taken(file):
     flip(file, 1, "x")
     stream = model(None, levels={"g": [SECRET, "v", "w"]}).start(seed=1)
@@ -119,7 +121,7 @@ def test_a_file_of_a_set_that_differs(tmp_path, n):
     refused(paths, r"column 'x' is (text|number) here and (text|number) in [123]\.parquet", missing="drop")
 
 
-@pytest.mark.some(10)
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", NAMES)
 def test_missing_columns_are_told_with_the_nearest(name, whole):
     with pytest.raises(DataError, match=r"column 'X' is missing from the data, which have 8 columns. Did you mean 'x'"):
@@ -243,6 +245,7 @@ def test_awkward_names_are_quoted():
         assert bits(pr.sql("SELECT * FROM t", connection), **given) == want
 
 
+@pytest.mark.thorough
 def test_a_connection_that_drops(tmp_path):
     data = pd.concat([people()] * 60, ignore_index=True)
     db = sqlite()

@@ -146,6 +146,7 @@ def test_files_and_queries(tmp_path):
     connection.close()
 
 
+@pytest.mark.thorough
 def test_arrow_types():
     pa = pytest.importorskip("pyarrow")
     numbers, times, _ = rows()
@@ -178,6 +179,7 @@ def test_frames_of_dates_under_bounds_of_numbers_send_noise_and_say_why():
         assert "dates have dates as bounds" in " ".join(str(res.summary()).split())
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("cell", [pd.NaT, pd.Timestamp("2300-01-01"), pd.Timestamp("1700-01-01")])
 def test_no_date_makes_a_fit_fail(cell):
     _, times, _ = rows()
@@ -209,6 +211,7 @@ def test_a_message_for_the_holder_of_the_rows():
         model(rows()[1], missing="raise").fit(progress=False)
 
 
+@pytest.mark.thorough
 def test_the_summary_tells_the_unit():
     res = model(rows()[1]).fit(progress=False)
     said = "bounds 2020-01-01 to 2020-12-31; read as days since 1970-01-01, so coefficients are per day"
@@ -218,6 +221,7 @@ def test_the_summary_tells_the_unit():
     assert "so coefficients are in days" in str(res.summary(details=True))
 
 
+@pytest.mark.thorough
 def test_public_rows_have_dates_too(tmp_path):
     _, times, _ = rows()
     res = model(times).fit(seed=1, progress=False)
@@ -232,6 +236,7 @@ def test_public_rows_have_dates_too(tmp_path):
     assert abs(res.estimand(times.dropna().iloc[10:])["day"] - 0.01) < 0.005
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("suffix", ["json", "yaml"])
 def test_schema_files(tmp_path, suffix):
     numbers, times, _ = rows()
@@ -256,6 +261,7 @@ def test_a_skeleton_has_dates_among_its_bounds(tmp_path):
     assert "give dates as bounds" in said
 
 
+@pytest.mark.thorough
 def test_other_front_doors_read_dates():
     numbers, times, _ = rows()
     bounds = [{"day": days, "y": (-5, 12)} for days in (DAYS, DATES)]

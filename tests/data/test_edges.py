@@ -45,7 +45,7 @@ def read(path, columns, schema=NO_LEVELS):
 # --- batches -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("threads", [1, 2])
 def test_empty_batches_change_nothing(threads):
     data = table()
@@ -83,7 +83,7 @@ def test_an_offset_beyond_the_first_chunk_belongs_to_its_own_row():
     np.testing.assert_allclose(given.fit().params, [0.5, 1.0], atol=0.02)
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("tuning", ["efficient", "published"])
 @pytest.mark.parametrize("names", [["const", "x"], ["x", "const"]])
 def test_an_offset_is_in_the_response_s_units(tuning, names):
@@ -165,7 +165,7 @@ def test_a_batch_in_which_nothing_can_be_used_is_one_of_pure_noise(threads):
     assert seen[0] != state(model(None).start(seed=1).update(data))
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_stream_that_threads_worked_on_goes_on_without_them(threads):
     data = table()
@@ -208,7 +208,7 @@ def test_a_header_is_found_behind_a_byte_order_mark_and_blank_lines(before, tmp_
     assert _count_lines(path) == 2
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_records_are_counted_across_the_blocks_in_which_a_file_is_read(end, tmp_path):
     path = tmp_path / "people.csv"
@@ -243,6 +243,7 @@ def test_a_fit_knows_people_of_level_na(tmp_path):
     assert res.nobs == 4000
 
 
+@pytest.mark.thorough
 def test_numbers_of_a_csv_file_are_the_nearest_doubles(tmp_path):
     rng = np.random.default_rng(3)
     values = np.concatenate([rng.uniform(size=20_000), rng.normal(size=20_000) * 10.0 ** rng.integers(-20, 20, 20_000)])
@@ -259,7 +260,7 @@ ENDS = {
 }
 
 
-@pytest.mark.some(10)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("ends", ENDS)
 @pytest.mark.parametrize("skip", range(7))
 def test_rows_are_passed_by_as_they_are_read_whatever_ends_a_line(ends, skip, tmp_path):
@@ -294,7 +295,7 @@ def test_a_file_that_comes_twice_by_a_link_is_refused(link, tmp_path):
             open_table(given, ("x",), Schema.declare({"x": (0, 1)}))
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "levels", [["1", "2"], ["01", "2"], ["True", "False"], ["1", "x"], ["1e3", "inf"], ["+1", "-1"]]
 )
@@ -323,7 +324,7 @@ CELLS = {
 }
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("cells", CELLS)
 @pytest.mark.parametrize("n", [6, 300_000])
 def test_a_column_s_texts_are_the_levels_that_its_cells_are(cells, n):

@@ -101,7 +101,7 @@ EMPTY = {
 ONCE = {"reader": lambda tmp: pa.Table.from_pandas(NONE).to_reader(), "iterator": lambda tmp: batches()}
 
 
-@pytest.mark.some
+@pytest.mark.some(1)
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("source", [*EMPTY, *ONCE])
 def test_sources_without_rows_say_so(source, door, tmp_path):
@@ -136,6 +136,7 @@ def test_sources_that_cannot_be_read_say_why(source, door, tmp_path):
         DOORS[door](make(tmp_path))
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("trust", ["local", "two_collectors", "central"])
 @pytest.mark.parametrize("verb", ["fit", "means"])
 @pytest.mark.parametrize(("text", "words"), [(HEADER + "\n", "rows"), ("", "is empty")])
@@ -147,6 +148,7 @@ def test_the_shell_says_so_in_one_line(verb, trust, text, words, tmp_path, capsy
     assert words in err
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", ["c.csv", "c.parquet"])
 @pytest.mark.parametrize("text", ["", "PAR1", HEADER + "\n"])
 def test_public_rows_of_a_plan_say_so_in_one_line(name, text, tmp_path, capsys):
@@ -155,6 +157,7 @@ def test_public_rows_of_a_plan_say_so_in_one_line(name, text, tmp_path, capsys):
     assert "covariates" in capsys.readouterr().err
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("source", ["query", "list"])
 def test_two_collectors_count_rows_that_can_be_read_again(source):
     connection = sqlite()

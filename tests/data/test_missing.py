@@ -103,7 +103,7 @@ FORMS = {
 }
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("form", FORMS)
 def test_whatever_stands_for_a_missing_value(form):
     d, data = design(), FORMS[form](with_gaps())
@@ -181,6 +181,7 @@ def test_only_the_columns_that_are_read_count():
         np.testing.assert_array_equal(encoded.exog, d.encode(rows()).exog)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("kind", ["number", "binary", "levels"])
 def test_responses_of_every_kind(kind):
     response = {"number": "np.log(1 + y)", "binary": "g", "levels": "k"}[kind]
@@ -248,6 +249,7 @@ BOX = Schema.declare(
 )
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("kind", ["number", "binary", "levels"])
 def test_arrays(kind):
     rng = np.random.default_rng(2)
@@ -356,6 +358,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("call", "error", "pieces"), cases(missing=REFUSED))
 def test_wrong_calls(call, error, pieces, tmp_path):
     check_refusal(call, error, pieces, tmp_path)

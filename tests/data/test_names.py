@@ -30,7 +30,7 @@ def model(data, name, key, formula="y ~ {} + I({}**2)", **more):
     return pr.PrivateOnlineRegression.from_formula(formula.format(name, name), data, **given)
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("name", "column", "key"), SPELLINGS)
 def test_formula_data_and_declarations_may_spell_a_name_differently(name, column, key, tmp_path):
     data = rows(column)

@@ -270,6 +270,7 @@ def test_cells_are_what_they_were_when_rows_are_dealt(tmp_path):
         columns.prepare(undeclared, ("f",), schema, ())
 
 
+@pytest.mark.thorough
 def test_streams_queries_and_a_single_file_of_lines_go_by_position(table, tmp_path):
     table.to_csv(tmp_path / "rows.csv", index=False)
     for data in (tmp_path / "rows.csv", iter([table]), pa.Table.from_pandas(table).to_reader()):
@@ -294,6 +295,7 @@ def test_columns_that_can_be_sliced_only_go_by_position():
     assert open_table(held, ("y", "at"), SCHEMA).dealt is None
 
 
+@pytest.mark.thorough
 def test_memory_is_that_of_few_batches_however_long_the_table_is():
     n, p = 2_000_000, 8
     source = open_arrays((np.zeros(n), np.zeros((n, p)), None, None))

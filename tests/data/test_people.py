@@ -97,6 +97,7 @@ FORMS = {
 }
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("form", FORMS)
 def test_the_type_of_the_column_makes_no_difference(form):
     ids = np.random.default_rng(1).integers(0, 40, 100).tolist()
@@ -219,6 +220,7 @@ def table():
     return rows(mu=np.linspace(0.5, 2, 60), who=pd.Series(ids, index=rows().index, dtype=object)), ids
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("kind", ["frame", "mapping", "lists", "frames", "mappings", "csv", "quoted csv"])
 def test_every_kind_of_table_hands_the_columns_through(kind, tmp_path):
     data, ids = table()
@@ -268,6 +270,7 @@ def test_na_is_somebodys_id_in_a_file(tmp_path):
 # --- wrong calls -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("ordered", [True, False])
 @pytest.mark.parametrize("form", [np.int64, np.uint64, np.float64, str, object])
 def test_rows_are_gathered_by_person_whatever_their_order_and_the_type_of_ids(ordered, form, monkeypatch):

@@ -133,6 +133,7 @@ DOORS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("door", DOORS)
 def test_forms_make_no_difference(door, tmp_path):
     found = [DOORS[door](people(data), form, tmp_path) for data in FORMS for form in FORMS]
@@ -152,6 +153,7 @@ def test_devices_and_studies_take_either_form(tmp_path):
         declared.read(written(tmp_path, twice))
 
 
+@pytest.mark.thorough
 def test_levels_that_differ_by_blanks_or_zeros_are_warned_of_whatever_the_rows(capsys, tmp_path):
     rows = pd.DataFrame({"y": np.linspace(0, 1, 600), "g": ["a", "b", "c"] * 200})
     rows.to_csv(tmp_path / "p.csv", index=False)

@@ -30,6 +30,7 @@ def isolated(folders, code, *words):
 LOADED = "print(sorted({m.partition('.')[0] for m in sys.modules} - set(sys.stdlib_module_names) - {'__main__'}))"
 
 
+@pytest.mark.thorough
 def test_the_device_needs_the_standard_library_alone():
     code = "import privreg_field.device.session, privreg_field.device.command; privreg_field.device.respond; " + LOADED
     got = isolated([REPO, KIT], code)
@@ -83,6 +84,7 @@ def test_the_wheel_is_built_from_the_source_distribution_too(wheel, tmp_path):
     assert contents(again) == contents(wheel)
 
 
+@pytest.mark.thorough
 def test_the_wheel_holds_the_device_and_the_protocol_and_nothing_else(wheel):
     here = {p.relative_to(wheel).as_posix() for p in wheel.rglob("*.py")}
     expected = {f"privreg_device/{name}.py" for name in ("__init__", "__main__")}
@@ -97,6 +99,7 @@ def test_the_wheel_holds_the_device_and_the_protocol_and_nothing_else(wheel):
     assert f"Version: {__version__}\n" in metadata
 
 
+@pytest.mark.thorough
 def test_the_wheel_and_an_installed_privreg_leave_each_other_alone(wheel):
     both = "import privreg_device.device.session, privreg.protocol.codes; privreg_device.respond; " + LOADED
     assert isolated([wheel, REPO], both).stdout == "['privreg', 'privreg_device']\n"
@@ -104,6 +107,7 @@ def test_the_wheel_and_an_installed_privreg_leave_each_other_alone(wheel):
     assert isolated([wheel, REPO, KIT], code).stdout == "['privreg_device']\n"
 
 
+@pytest.mark.thorough
 def test_the_wheel_is_imported_in_well_under_a_second(wheel):
     code = "import time; t = time.process_time(); import privreg_device; t = time.process_time() - t; print(t < 0.5); "
     assert isolated([wheel], code + LOADED).stdout == "True\n['privreg_device']\n"
@@ -155,6 +159,7 @@ def server():
         thread.join()
 
 
+@pytest.mark.thorough
 def test_the_wheel_answers_a_study_over_http(wheel, server, tmp_path):
     (tmp_path / "me.json").write_text(json.dumps({"age": 41, "bmi": 24.5, "shift": "night", "hours": 7}))
     url = f"http://127.0.0.1:{server.server_address[1]}/v1/studies/sleep#k={wire.base(public(ROOT))}"
@@ -218,6 +223,7 @@ def test_a_device_that_is_killed_while_sending_sends_the_same_bytes_again(server
     assert first == second
 
 
+@pytest.mark.thorough
 def test_the_module_runs(wheel):
     got = isolated(
         [wheel], "import runpy; sys.argv = ['x', '--help']; runpy.run_module('privreg_device', run_name='__main__')"

@@ -62,6 +62,7 @@ def same(got, expected):
     return (math.isnan(got) and math.isnan(expected)) or got == expected or bool(near)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", TWO)
 def test_operations_of_two_are_numpys(name):
     for a, b in itertools.product(NUMBERS, NUMBERS):
@@ -127,6 +128,7 @@ AGE, SHIFT, ILL, VISITS = COLUMNS[0], COLUMNS[2], COLUMNS[4], COLUMNS[5]
 CODED = Column("coded", (1, 2, "x"), -math.inf, math.inf, "?")
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("column", "answer", "expected"),
     [

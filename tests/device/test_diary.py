@@ -117,7 +117,7 @@ def answers(data: pd.DataFrame) -> list[list[dict[str, Any]]]:
     return each
 
 
-@pytest.mark.some(12)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("role", ["moments", "pilot", "clamping", "main"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_reports_are_those_of_simulations(kind: str, role: str) -> None:
@@ -153,7 +153,7 @@ def test_reports_are_those_of_simulations(kind: str, role: str) -> None:
     assert len(np.unique(ours, axis=0)) > (2 if role == "clamping" else 10)
 
 
-@pytest.mark.some(13)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("role", ["clamping", "location", "moments", "approach", "main"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_shares_are_those_of_simulations(kind: str, role: str) -> None:

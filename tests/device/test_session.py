@@ -185,6 +185,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("missing", ["noise", "refuse"])
 @pytest.mark.parametrize(("answers", "words"), WRONG, ids=[",".join(a) for a, _ in WRONG])
 def test_an_answer_that_is_none_of_the_choices_is_stopped_before_a_state_is_asked_for(memory, answers, words, missing):

@@ -27,6 +27,7 @@ def test_settings_ask_no_other_host():
         assert re.findall(build.FETCHED, style.read_text("utf-8")) == []
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_a_page_has_no_picture_or_script_of_another_host(page):
     text = page.read_text("utf-8")

@@ -70,6 +70,7 @@ def test_calls_of_the_cheat_sheet_run(tmp_path, monkeypatch):
     assert calls.run("cheat_sheet.md", names) > 40
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_calls_in_tables_fit_their_signatures(page):
     assert calls.faults(page.read_text("utf-8"), NAMES) == []
@@ -87,6 +88,7 @@ def test_calls_that_lead_nowhere_are_found():
             calls._run(gone, {})
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("span", sorted({span for span in SPANS if re.match(r"privreg \w+", span)}))
 def test_commands_in_tables_have_their_verbs_and_options(span, capsys):
     verbs = re.match(r"privreg ((?:study|collector) [a-z-]+|\w+)", span)[1].split()

@@ -20,6 +20,7 @@ GUIDES = [path for path in PAGES if path.parent.name == "extending"]
 README = cells.blocks(ROOT / "README.md")
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("case", range(len(README)))
 def test_each_block_of_the_readme_runs_by_itself(case, capsys):
     """That of the other pages is run by ``python -m docs``."""
@@ -34,6 +35,7 @@ def test_the_readme_is_short():
     assert len(text.encode()) < 12_000
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)
 def test_code_of_a_page_is_python(path):
     found = cells.blocks(path)
@@ -52,6 +54,7 @@ def test_a_page_leaves_the_next_neither_figures_nor_its_style(tmp_path):
     assert plt.rcParams["font.size"] == before
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", GUIDES, ids=lambda p: p.name)
 def test_a_guide_does_what_it_says_and_names_files_that_exist(path):
     found, _ = cells.run(path)

@@ -186,6 +186,7 @@ def dated(text):
     return text
 
 
+@pytest.mark.thorough
 def test_studies_of_the_page_can_be_signed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for letter in "ab":

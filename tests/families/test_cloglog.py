@@ -100,6 +100,7 @@ def test_reports_of_adversarial_rows_are_no_farther_apart_than_the_noise_is_for(
 # --- fits ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("n", [400, 20_000])
 def test_without_noise_it_is_statsmodels_fit(n):
     data = people(n)
@@ -115,6 +116,7 @@ def test_without_noise_it_is_statsmodels_fit(n):
     np.testing.assert_allclose(res.predict(at), plain.predict(sm.add_constant(at[["x", "z"]])), atol=1e-6)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("trust", "mu"), [("local", 2.0), ("two_collectors", 0.5), ("central", 0.2)])
 def test_other_trust_models_are_near_the_truth_in_standard_errors(trust, mu):
     res = fitted(people(60_000), trust, mu, seed=4)
@@ -123,6 +125,7 @@ def test_other_trust_models_are_near_the_truth_in_standard_errors(trust, mu):
     assert "log hazard ratios" in res.summary(details=True).as_text()
 
 
+@pytest.mark.thorough
 def test_exponentials_are_hazard_ratios_and_measures_are_those_of_probabilities():
     res = fitted(people(60_000), "central", 1.0, seed=4, measures=0.1)
     assert np.allclose(res.tidy(exponentiate=True)["estimate"], np.exp(res.params))

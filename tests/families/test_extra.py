@@ -54,7 +54,7 @@ DESIGNS = {
 }
 
 
-@pytest.mark.some
+@pytest.mark.some(1)
 @pytest.mark.filterwarnings("ignore::privreg.errors.PrivregWarning")
 @pytest.mark.parametrize("trust", ["central", "two_collectors"])
 @pytest.mark.parametrize("name", DESIGNS)
@@ -79,6 +79,7 @@ def test_extreme_designs_have_numbers_that_are_right_or_marked(name, trust):
     )
 
 
+@pytest.mark.thorough
 def test_a_likelihood_without_information_has_no_error():
     rng = np.random.default_rng(1)
     data = pd.DataFrame({"x": rng.uniform(-1, 1, N), "y": np.repeat([0.0, 1.0], N // 2)})
@@ -133,7 +134,7 @@ def estimated(trust, data, family, ends, **more):
 
 
 @pytest.mark.filterwarnings("ignore::privreg.errors.PrivregWarning")
-@pytest.mark.some
+@pytest.mark.thorough
 @pytest.mark.parametrize(("family", "ends"), [(pr.Tobit(0), (0, 4)), (pr.NegativeBinomial(4), None)], ids=repr)
 @pytest.mark.parametrize("trust", DOORS)
 def test_responses_beyond_limits_and_whole_numbers_are_what_they_are_within(trust, family, ends):
@@ -216,6 +217,7 @@ def test_a_parameter_never_takes_all_of_the_curvature():
 # --- measures of fit -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("trust", "mu"), [("central", None), ("two_collectors", 2.0), ("central", 1.0)])
 def test_measures_of_a_censored_response_are_the_likelihoods(trust, mu):
     rng = np.random.default_rng(1)

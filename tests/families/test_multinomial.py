@@ -134,6 +134,7 @@ def test_tables_hold_the_flat_numbers_level_by_level(fitted):
     assert list(fitted.conf_int(cols="age").index) == [("mid", "age"), ("hi", "age")]
 
 
+@pytest.mark.thorough
 def test_tidy_names_the_level_first(fitted):
     table = fitted.tidy()
     assert list(table.columns[:3]) == ["level", "term", "estimate"]
@@ -188,6 +189,7 @@ def test_restrictions_by_name_and_by_array(fitted):
     assert text.effect[0] == pytest.approx(fitted.params.loc["age", "mid"] - fitted.params.loc["age", "hi"])
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("level", ["a b", 'say "a"', "it's", "[x]", "x]y[", "a,b", "a=b", "a+b", "3", "a:b", "x(1)"])
 def test_restrictions_take_levels_with_odd_letters(fitted, level):
     results = made(fitted, ["base", "other", level])
@@ -307,6 +309,7 @@ def test_two_levels_are_logistic_regression(fitted):
     np.testing.assert_allclose(1 - lower["mean_ci_upper"], few["mean_ci_lower"])
 
 
+@pytest.mark.thorough
 def test_arrays_predict_too():
     data = people(4000)
     x = np.column_stack([np.ones(4000), data["age"]])
@@ -338,6 +341,7 @@ def test_the_text_has_a_block_for_each_level(fitted):
         assert f"{label}: {value}" in flat(text)
 
 
+@pytest.mark.thorough
 def test_every_view_escapes_every_level(fitted):
     results = made(fitted, BAD)
     page, latex = read(results.summary().as_html()), results.summary().as_latex()
@@ -466,7 +470,7 @@ def test_another_law_is_passed_on(fitted):
     np.testing.assert_allclose(wide / narrow, RandomScaling().critical(0.05) / 1.959964, rtol=1e-6)
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("tuning", ["efficient", "published"])
 def test_two_levels_are_a_logistic_fit(tuning):
     rng = np.random.default_rng(2)

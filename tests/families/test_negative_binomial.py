@@ -51,6 +51,7 @@ def chances(mean: float, alpha: float) -> tuple[np.ndarray, np.ndarray]:
 # --- numbers -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("alpha", [0.01, 0.1, 0.5, 2.0, 8.0])
 @pytest.mark.parametrize("mean", [1e-6, 0.05, 0.3, 1.0, 5.0, 25.0])
 def test_the_number_has_mean_zero_at_its_dispersion_and_does_not_move_with_the_mean(mean, alpha):
@@ -75,6 +76,7 @@ def test_its_mean_elsewhere_is_a_sum_over_counts(truth, there):
     assert slope[0] == rise[0]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("alpha", [0.1, 0.3, 1.0, 3.0])
 @pytest.mark.parametrize("mean", [0.3, 1.0, 3.0, 10.0, 40.0])
 def test_the_dispersions_variance_is_at_most_1_5_of_the_likelihoods(mean, alpha):
@@ -145,6 +147,7 @@ def test_reports_of_adversarial_rows_are_no_farther_apart_than_the_noise_is_for(
 # --- fits ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("n", "alpha"), [(400, 1.5), (4_000, 0.15), (20_000, ALPHA)])
 def test_without_noise_it_is_statsmodels_fit(n, alpha):
     data = people(n, alpha)
@@ -165,6 +168,7 @@ def test_without_noise_it_is_statsmodels_fit(n, alpha):
     np.testing.assert_allclose([*res.bse, found["std_error"]], errors, rtol=0.02)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("trust", "mu", "more"),
     [("two_collectors", 1.0, {}), ("central", 0.5, {}), ("silos", 1.0, {"silos": 3})],
@@ -182,6 +186,7 @@ def test_trust_models_of_sums_are_near_the_truth_in_standard_errors(trust, mu, m
     assert "alpha 0." in text
 
 
+@pytest.mark.thorough
 def test_counts_without_dispersion_have_coefficients_and_an_unreliable_alpha():
     data = people(20_000, 1e-9)
     res = fitted(data, "central", 2.0, seed=4)
@@ -204,6 +209,7 @@ def rare(seed: int) -> float:
     return float(np.mean((data.y - mean) ** 2)) / 20.0**2
 
 
+@pytest.mark.thorough
 def test_rows_of_the_model_have_the_constant_whatever_noise_makes_of_it(monkeypatch):
     modelled, made = extra.modelled, []
 
@@ -219,6 +225,7 @@ def test_rows_of_the_model_have_the_constant_whatever_noise_makes_of_it(monkeypa
     assert max(abs(one @ known @ one - 1.0) for _, one, known in made) > 0.05  # what noise makes of it
 
 
+@pytest.mark.thorough
 def test_squares_of_rare_counts_are_about_the_models_where_noise_hides_them(monkeypatch):
     squares, last = estimate._squares, {}
 
@@ -240,6 +247,7 @@ def test_a_level_is_as_large_as_its_noise_or_as_a_model_says(noise, found):
     assert level(np.array([[0.02]]), noise, 0.1, 4.0) == pytest.approx(max(got, noise))
 
 
+@pytest.mark.thorough
 def test_slopes_are_right_where_zeros_are_inflated():
     res = fitted(people(40_000, zeros=0.3), "central", 2.0, seed=4)
     truth = TRUTH + np.array([math.log(0.7), 0.0, 0.0])

@@ -92,6 +92,7 @@ def likelihood(eta: np.ndarray, level: int) -> float:
     return -math.log(above[level] - above[level + 1])
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("levels", [2, 3, 5])
 def test_scores_without_noise_are_the_slopes_of_the_likelihood_and_bend_as_it_does(levels):
     """Derivatives by the predictors at cut points: rows of predictors, and of their gaps."""
@@ -187,7 +188,7 @@ def test_reports_of_adversarial_people_are_no_farther_apart_than_the_noise_is_fo
 # --- fits ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("n", "levels"), [(400, 3), (400, 5), (20_000, 4), (20_000, 2)])
 def test_without_noise_it_is_statsmodels_fit(n, levels):
     data = people(n, levels)
@@ -204,6 +205,7 @@ def test_without_noise_it_is_statsmodels_fit(n, levels):
     np.testing.assert_allclose(res.predict(at, which="linear"), x @ params[:3], atol=1e-5)
 
 
+@pytest.mark.thorough
 def test_rare_and_uneven_levels_without_noise_are_statsmodels_fit():
     data = people(6_000, 5, seed=8, shift=3.5)
     few = data.drop(data.index[data.y == "fair"][12:])
@@ -213,7 +215,7 @@ def test_rare_and_uneven_levels_without_noise_are_statsmodels_fit():
     assert (data.y == "worst").sum() < 100
 
 
-@pytest.mark.some
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("trust", "mu"), [("two_collectors", 0.7), ("central", 0.3)])
 @pytest.mark.parametrize("levels", [3, 5])
 def test_other_trust_models_are_near_the_truth_in_standard_errors(trust, mu, levels):
@@ -224,6 +226,7 @@ def test_other_trust_models_are_near_the_truth_in_standard_errors(trust, mu, lev
     assert "odds ratios of higher levels" in res.summary(details=True).as_text()
 
 
+@pytest.mark.thorough
 def test_silos_have_the_curators_fit():
     data = people(8_000, 4)
     parts = {"north": data.iloc[:3_000], "south": data.iloc[3_000:]}
@@ -231,6 +234,7 @@ def test_silos_have_the_curators_fit():
     assert np.abs((res.params - np.append(list(SLOPES.values()), cuts(4))) / res.bse).max() < 4.0
 
 
+@pytest.mark.thorough
 def test_several_rows_of_a_person_without_noise_have_the_same_estimates_and_wider_errors():
     one = people(1_500, 4)
     data = pd.concat([one, one]).assign(who=np.tile(np.arange(1_500), 2))
@@ -284,6 +288,7 @@ def test_predictions_have_the_errors_of_the_delta_method():
     assert (res.predict(at, which="class") == [NAMES[k] for k in shares(params).reshape(2, -1).argmax(axis=1)]).all()
 
 
+@pytest.mark.thorough
 def test_measures_are_those_of_probabilities_and_exponentials_odds_ratios():
     res = fitted(people(60_000, 4), 4, "central", 1.0, seed=4, measures=0.1)
     public = people(20_000, 4, seed=2)
@@ -296,6 +301,7 @@ def test_measures_are_those_of_probabilities_and_exponentials_odds_ratios():
     np.testing.assert_allclose(res.tidy(exponentiate=True)["estimate"], np.exp(res.params))
 
 
+@pytest.mark.thorough
 def test_anova_and_tests_leave_cut_points_out_and_results_come_back_from_a_file(tmp_path):
     res = fitted(people(20_000, 4), 4, "two_collectors", 2.0, seed=4)
     assert list(res.anova().index) == ["g", "x", "z"]
@@ -385,6 +391,7 @@ def test_published_algorithms_are_refused():
         model(people(3_000, 4), 4, "central", 1.0).fit(tuning="published", progress=False)
 
 
+@pytest.mark.thorough
 def test_an_intercept_may_be_left_out_as_cut_points_are():
     data = people(3_000, 3)
     one, two = (fitted(data, 3, "central", None, formula=f"y ~ x + z{more}") for more in ("", " - 1"))
@@ -416,6 +423,7 @@ def test_statsmodels_twin_is_in_natural_cut_points():
 # --- devices -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("role", ["clamping", "location", "moments", "approach", "main"])
 def test_a_device_reports_a_record_as_the_engine_does(role):
     plan = sum_plan("ordered")
@@ -455,6 +463,7 @@ def test_plans_of_cut_points_that_no_report_is_made_of_are_refused():
             study.read_plan(study.plan_payload(wrong))
 
 
+@pytest.mark.thorough
 def test_a_study_of_devices_and_two_collectors_gives_cut_points():
     plan = plan_of("ordered", rows=1_500, mu=10)
     held, rng = shared.chain_of(plan), np.random.default_rng(7)

@@ -16,7 +16,7 @@ def people():
     return pd.DataFrame({"x": x, "y": 1.0 + 0.5 * x + SD * rng.standard_normal(N)})
 
 
-@pytest.mark.some
+@pytest.mark.some(1)
 @pytest.mark.parametrize("trust", ["local", "two_collectors", "central"])
 @pytest.mark.parametrize(
     "family", [lambda s: pr.Huber(scale=s), lambda s: pr.Expectile(0.8, scale=s), lambda s: pr.Expectile(0.3, scale=s)]

@@ -49,6 +49,7 @@ def fitted(data, trust: str, mu: float | None, family=None, ends=(0.0, 8.0), **m
 # --- scores --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("k", [K, 32.0])
 @pytest.mark.parametrize("cut", [-4.0, -1.345, -1.2, 0.0, 0.7, 1.5, 6.0])
 def test_means_of_truncated_normals_are_integrals(k, cut):
@@ -117,6 +118,7 @@ def test_slopes_are_those_of_scores_and_numbers(shape):
                 assert np.abs(one).max() <= 1.0 + 1e-12
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("eta", [-1.5, -0.3, 0.1, 0.9])
 @pytest.mark.parametrize("s", [0.2, 1.0])
 def test_scores_and_numbers_have_mean_zero_at_the_normal_model(eta, s):
@@ -168,6 +170,7 @@ def test_reports_of_adversarial_rows_are_no_farther_apart_than_the_noise_is_for(
 # --- fits ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("family", "ends"), [(pr.Tobit(0), (0.0, 8.0)), (pr.Tobit(high=0.9), (-5.0, 0.9)), (pr.Tobit(0, 1), (0.0, 1.0))]
 )
@@ -185,6 +188,7 @@ def test_without_noise_it_is_the_likelihoods_fit(family, ends):
     np.testing.assert_allclose(res.predict(at), x[:20] @ params[:-1], atol=1e-5)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("trust", "mu", "more"), [("two_collectors", 1.0, {}), ("central", 0.5, {}), ("silos", 1.0, {"silos": 3})]
 )
@@ -211,6 +215,7 @@ def test_limits_are_bounds_of_the_response_and_local_noise_is_refused():
             pr.Tobit(**wrong)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("trust", ["central", "two_collectors"])
 def test_all_is_marked_where_noise_hides_the_parameter(trust):
     """Nine of ten responses are censored: the sd that is learned is then far off."""
@@ -238,6 +243,7 @@ def test_a_round_far_from_the_estimate_hardly_says_sigma():
     assert res.fit_measures["estimate"].iloc[0] == pytest.approx(1.0, abs=0.1)
 
 
+@pytest.mark.thorough
 def test_what_the_model_has_carried_far_is_marked():
     """Seven of ten are censored, and the main round's state is off: R_k of (64) is more than a standard error."""
     rng = np.random.default_rng(4)
@@ -278,6 +284,7 @@ def asked_off(plan, s, off: float, constant: float, slope: float, sigma: float):
     return s._replace(state=state, **sums, scale=scale, lean_sd=1e-6, sds=sds), truth, unit * sigma
 
 
+@pytest.mark.thorough
 def test_a_round_that_is_asked_far_from_the_truth_is_led_there(monkeypatch):
     """Sums without noise, 60% censored, of states 10 to 30% short of sigma, as many people at each."""
     rng, held, doubts = np.random.default_rng(1), [], aggregate.doubts

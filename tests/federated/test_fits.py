@@ -89,7 +89,7 @@ def test_fit_without_noise_is_federated_averaging():
     assert len(res.trajectory()) == 8 * 3
 
 
-@pytest.mark.some(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_family_finds_its_coefficients_without_noise(name):
     options = {"mu": None, "rounds": 400, "local_steps": 2, "clip": 1.0, **FAMILIES[name]}
@@ -155,6 +155,7 @@ def test_weights_are_shares_of_reports():
     np.testing.assert_allclose(state.theta, [0.125, 0.25, 0.625])
 
 
+@pytest.mark.thorough
 def test_mappings_of_arrays_are_silos():
     silos = frames(8)
     of_arrays = model([{c: s[c].to_numpy() for c in ("a", "b", "y")} for s in silos])
@@ -167,6 +168,7 @@ def test_arrays_alone_are_told_the_formula():
         FederatedRegression([np.zeros(3)], [np.ones((3, 1))], mu=1)
 
 
+@pytest.mark.thorough
 def test_paths_are_silos(tmp_path):
     silos = frames(4)
     paths = [tmp_path / f"{i}.csv" for i in range(4)]
@@ -328,6 +330,7 @@ def test_verify_audits_all_rounds_of_the_fit_together():
     assert 0.85 * whole < verdict.lower <= verdict.claimed == pytest.approx(whole)
 
 
+@pytest.mark.thorough
 def test_a_statement_of_silos_is_kept_in_files_and_shuffles_nothing(tmp_path):
     told = model(rounds=4).fit(progress=False).privacy
     told.save(tmp_path / "told.json")
@@ -580,6 +583,7 @@ def test_model_describes_itself_without_data():
         m.fit()
 
 
+@pytest.mark.thorough
 def test_fit_leaves_the_model_as_it_was():
     m = model()
     before = pickle.dumps(m)

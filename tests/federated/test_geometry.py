@@ -112,6 +112,7 @@ def test_printed_size_of_the_noise():
 # --- moments ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("name", "mu", "options"),
     [

@@ -58,7 +58,7 @@ def test_whatever_a_silo_holds_what_is_randomised_lies_in_the_ball_that_the_nois
     assert {-m.plan.kappa / 2, m.plan.kappa / 2} <= {r[-1] for r in raw}
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("mechanism", ["gaussian", "privunit", "laplace", "piecewise", None])
 @pytest.mark.parametrize("gone", [0.0, 0.6])
 def test_the_share_is_learned_from_reports(mechanism, gone):
@@ -70,6 +70,7 @@ def test_the_share_is_learned_from_reports(mechanism, gone):
     assert mechanism is None or 0.2 < np.square(off).mean() < 2.9  # chi-square with 12 degrees, 10⁻³ on either side
 
 
+@pytest.mark.thorough
 def test_the_error_is_that_of_the_formula_and_the_price_3_percent():
     m = model(silos(), mu=2, mechanism="gaussian")
     assert share_of(m).error == pytest.approx(math.sqrt(17) / (2 * math.sqrt(40)), rel=1e-12)
@@ -84,7 +85,7 @@ def test_weights_weigh_shares_too():
     assert share_of(model(data, mu=None, weights=[1, 2, 5])).share == pytest.approx(5 / 8, abs=1e-12)
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("mu", [8, None])
 def test_a_fit_of_hardly_any_records_is_taken_back(mu):
     with pytest.warns(ReliabilityWarning, match="most records"):

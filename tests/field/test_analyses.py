@@ -327,6 +327,7 @@ def someone(rng):
     return {"age": float(rng.uniform(18, 90)), "shift": "night" if night else "day", "sex": rng.choice(["f", "m", "x"])}
 
 
+@pytest.mark.thorough
 def test_a_tables_results_are_those_of_a_table(plans):
     rng = np.random.default_rng(3)
     assert chain_of(plans[0]).plan.rows == 1000
@@ -351,6 +352,7 @@ def test_widths_of_a_table_are_those_it_has(plans):
         assert 1.96 * res.bse[name] == pytest.approx(wide[name], rel=0.1)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("more", [{}, {"split": "people"}, {"missing": "refuse"}, TWO])
 def test_plans_of_several_analyses_are_as_the_schema_says(tmp_path, more):
     plans = plans_of(tmp_path, **more)

@@ -77,6 +77,7 @@ def test_a_plan_that_devices_refuse_is_said_so(plan, capsys, tmp_path):
     assert main(["study", "--help"]) == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("shared_rehearsals")
 def test_a_study_is_signed_and_what_is_signed_verifies(tmp_path, capsys):
     file, root, server = (str(tmp_path / name) for name in ("study.yaml", "root.key", "server.key"))

@@ -223,6 +223,7 @@ def test_mistakes_are_named(tmp_path, old, new, match):
         declared.read(written(tmp_path, TEXT.replace(old, new)))
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("key", ["title", "purpose", "contact", "release_group", "questions", "texts"])
 def test_texts_that_are_not_seen_are_named(tmp_path, key):
     doc = yaml.safe_load(TEXT)
@@ -424,6 +425,7 @@ def test_what_respondents_choose_from_may_have_labels(tmp_path):
     assert study.read_plan(study.plan_payload(plan)) == plan
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("levels", ["[0, 1]", "[false, true]", '["0", "1"]', '["no", "yes"]'])
 def test_levels_of_any_kind_have_labels(tmp_path, levels):
     codes = [json.dumps(v) for v in yaml.safe_load(levels)]
@@ -490,6 +492,7 @@ def test_expected_sds_make_the_widths_of_a_signed_study_and_are_not_signed(tmp_p
     assert widths[1] < widths[0]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("sd", ["3", "[age]", "{age: 0}", "{age: -1}", "{age: x}", "{age: .inf}", "{shift: 1}"])
 def test_expected_sds_are_positive_numbers_of_numbers(tmp_path, sd):
     with pytest.raises(SchemaError, match="sd of a study has"):

@@ -164,7 +164,7 @@ def test_a_plan_that_was_signed_anew_is_served_and_connected_to_or_refused(plan,
 # --- formulas by themselves ----------------------------------------------------------------------------------
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     "piece",
     [

@@ -59,6 +59,7 @@ def followed(study):
     assert not widget._thread.is_alive()
 
 
+@pytest.mark.thorough
 def test_the_widget_follows_what_comes(world, followed):
     until(lambda: followed.progress)
     assert followed.progress["people"] == 0
@@ -104,6 +105,7 @@ def test_it_ends_when_the_study_has_closed(world, followed):
     assert (followed.progress["status"], followed.progress["people"]) == ("closed", 300)
 
 
+@pytest.mark.thorough
 def test_stop_ends_it(followed):
     until(lambda: followed.progress)
     followed.stop()
@@ -132,6 +134,7 @@ def test_what_is_followed_says_of_which_analysis_it_is():
         widget._thread.join(10)
 
 
+@pytest.mark.thorough
 def test_its_sources_are_the_pages(followed):
     for name in ("view.js", "curves.js", "uplot/uPlot.esm.js"):
         assert json.dumps(live._source(name)) in followed._esm

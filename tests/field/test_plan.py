@@ -87,6 +87,7 @@ def people(n=N, seed=1):
     return rows
 
 
+@pytest.mark.thorough
 def test_rounds_of_devices_end_where_rounds_of_the_simulation_do():
     """Without noise on either side: rows by trees, whole numbers and messages, against the engine's own sums."""
     fit = model().plan(rows=N)

@@ -49,7 +49,7 @@ def connected(urls=URLS, token=TOKENS, key=KEY):
 # --- results -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("turned", [False, True])
 def test_results_are_those_of_the_sums_of_both_in_any_order(over, turned):
     study = connected(*([URLS[::-1], TOKENS[::-1]] if turned else [URLS, TOKENS]))
@@ -120,6 +120,7 @@ def test_a_batch_that_was_lost_or_is_impossible_is_said(fresh):
     assert res.nobs == sum(b.people for b in fresh.chain.batches)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("deaf", "earlier"), [("b", False), ("ab", False), ("a", True)])
 def test_an_analyst_sees_which_people_rest_on_one_collectors_word(fresh, deaf, earlier):
     fresh.all()
@@ -178,6 +179,7 @@ def test_a_study_is_followed_as_it_goes_on(fresh):
     assert pr.simulate(study.plan, {"age": [40.0] * 2000, "hours": [7.0] * 2000, "shift": ["day"] * 2000}).nobs == 2000
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("batches", [0, 1])
 def test_a_study_that_closed_without_a_main_round_says_so_and_no_round_is_waited_for(fresh, batches):
     if batches:
@@ -191,6 +193,7 @@ def test_a_study_that_closed_without_a_main_round_says_so_and_no_round_is_waited
     assert (told["status"], [one["lags"] for one in told["collectors"]]) == ("closed", [False, False])
 
 
+@pytest.mark.thorough
 def test_a_collector_that_lags_is_named_and_waited_for(fresh):
     study = connected()
     fresh.batch()
@@ -207,6 +210,7 @@ def test_a_collector_that_lags_is_named_and_waited_for(fresh):
     assert "lags" not in repr(study)
 
 
+@pytest.mark.thorough
 def test_a_state_that_one_has_not_published_yet_is_waited_for(fresh):
     study = connected()
     fresh.batch()
@@ -234,6 +238,7 @@ def test_a_formula_asks_for_what_was_signed(over):
     assert model.plan().formula == "hours ~ age + C(shift)"
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -273,6 +278,7 @@ def test_addresses_and_tokens_that_are_not_both_collectors_are_refused(over, url
         pr.connect(urls, token, key=key)
 
 
+@pytest.mark.thorough
 def test_a_link_has_the_key_and_one_token_does_for_both(over, monkeypatch):
     assert connected(LINKS, key=None).signed == over.plan
     assert connected([LINKS[0], URLS[1]], key=None).signed == over.plan

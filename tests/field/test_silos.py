@@ -151,6 +151,7 @@ MORE = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name", [pytest.param(k, marks=[pytest.mark.thorough] * (k in {"logistic", "persons", "quantile"})) for k in MORE]
 )
@@ -158,6 +159,7 @@ def test_the_result_is_bit_for_bit_that_in_one_process_with_the_same_keys(name: 
     assert bits(Field(tmp_path, **MORE[name]).play()) == bits(in_one_process(**MORE[name]))
 
 
+@pytest.mark.thorough
 def test_silos_may_be_clusters_of_which_each_is_in_one_sum_of_the_last_round(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,6 +174,7 @@ def test_silos_may_be_clusters_of_which_each_is_in_one_sum_of_the_last_round(
         assert sum(np.frombuffer(last[k], "<i8").reshape(8, -1).any(axis=1)) == 1
 
 
+@pytest.mark.thorough
 def test_fits_of_silos_alone_are_pooled_by_a_meta_analysis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fits, sizes = {}, dict(SIZES)
     for name, n in sizes.items():
@@ -182,6 +185,7 @@ def test_fits_of_silos_alone_are_pooled_by_a_meta_analysis(tmp_path: Path, monke
     assert abs(float(table["estimate"].iloc[-1]) - 1.0) < 4.5 * float(table["std_error"].iloc[-1])
 
 
+@pytest.mark.thorough
 def test_a_query_is_read_as_a_file_is(over: tuple[Field, pr.PrivateResults], tmp_path: Path) -> None:
     pytest.importorskip("sqlalchemy")
     field = Field(tmp_path, accepts=False)
@@ -224,7 +228,7 @@ class Stop(BaseException):
     """The machine stops."""
 
 
-@pytest.mark.some(4)
+@pytest.mark.thorough
 @pytest.mark.parametrize("at", [0, 1, 4])
 @pytest.mark.parametrize(
     "who", ["server before asking", "server before keeping", "silo before storing", "silo before sending"]
@@ -270,6 +274,7 @@ def test_a_server_that_lost_its_file_gets_the_same_sums_again(field: Field) -> N
     assert field.state() == before
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("more", [{}, MORE["clusters"]], ids=["usual", "clusters"])
 def test_a_silo_that_drops_out_is_left_out_and_may_come_back(more: dict[str, object], tmp_path: Path) -> None:
     field = Field(tmp_path, **more)
@@ -290,6 +295,7 @@ def test_a_silo_that_drops_out_is_left_out_and_may_come_back(more: dict[str, obj
     assert (res.params != in_one_process(**more).params).any()
 
 
+@pytest.mark.thorough
 def test_a_silo_that_is_missing_in_rounds_of_scores_is_named_in_the_results(tmp_path: Path) -> None:
     """Its people count less there, and at a large budget the estimates are those of the others' rows."""
     field, rows = Field(tmp_path, accepts=False, mu=500, bounds=SAID["bounds"]), people()
@@ -379,6 +385,7 @@ BROKEN: dict[str, Callable[[dict[str, object]], object]] = {
 }
 
 
+@pytest.mark.thorough
 def test_answers_that_cant_be_read_leave_one_silo_out(field: Field) -> None:
     """Another kind of them in each round, and the silo is back in the rounds after them."""
 

@@ -85,6 +85,7 @@ def plan_of(family="huber", collectors=COLLECTORS, **more):
     return study_plan(fit, fit.spec.design.trees(), about, [c.key for c in collectors])
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_plan_is_read_as_it_was_written_and_makes_the_same_rounds(family):
     plan = plan_of(family)
@@ -104,6 +105,7 @@ def test_a_plan_is_read_as_it_was_written_and_makes_the_same_rounds(family):
 FORMULAS = ("Surv(start, years, died, [2, 5, 10]) ~ age + C(shift)", "Surv(years, ended, [3, 6], cause='ill') ~ age")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("formula", [*FORMULAS, "Surv(years, died, [4]) ~ C(shift)"])
 def test_devices_report_times_until_an_event_as_a_simulation_does(formula):
     """Answers of any kind, in every role, at states drawn at random."""

@@ -117,6 +117,7 @@ class TestArrays:
             np.testing.assert_array_equal(copy.probe, design.probe)
         assert design != array_design(["const", "x1"], "y", self.schema)
 
+    @pytest.mark.thorough
     @settings(max_examples=15, deadline=None)
     @given(cut=st.integers(0, 20), seed=st.integers(0, 99))
     def test_batches(self, cut, seed):

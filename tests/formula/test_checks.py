@@ -63,6 +63,7 @@ class TestPublicChecks:
         with pytest.raises(PrivacyLeakError, match=r"f\(y\)"):
             formula_design("f(y) ~ age", SCHEMA, functions={"f": rowwise(bad)})
 
+    @pytest.mark.some(1)
     @pytest.mark.parametrize("least", [2, 3, 13, 600, 1024, 2049, 4096])
     @pytest.mark.parametrize("most", [4096, 10**6])
     def test_functions_that_mix_rows_of_some_lengths_only(self, least, most):
@@ -227,6 +228,7 @@ def test_no_value_leaks_into_an_error(term, columns, _rows, kind, piece):
         assert "987654" not in text
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("term", "columns", "rows", "_kind", "_piece"), BAD_DATA)
 def test_rows_that_cant_be_used_spoil_themselves_alone(term, columns, rows, _kind, _piece):
     design = formula_design(f"y ~ bmi + {term}", SCHEMA, functions=TRICKY)

@@ -23,7 +23,7 @@ from privreg.schema.declarations import Schema
 from tests.designs import FUNCTIONS, RIGHT_SIDES, SCHEMA, SENTINEL, fails, for_patsy, frame, shown
 
 
-@pytest.mark.some(18)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("right", RIGHT_SIDES)
 def test_agrees_with_patsy(right):
     data = frame()
@@ -50,6 +50,7 @@ MIXED = (
 MIXED_DESIGN = formula_design(MIXED.replace("age*smoker", "smoker"), SCHEMA, functions=FUNCTIONS, offset="year")
 
 
+@pytest.mark.thorough
 @settings(max_examples=25, deadline=None)
 @given(cuts=st.lists(st.integers(0, 60), max_size=6), n=st.integers(1, 60), seed=st.integers(0, 9))
 def test_any_batch_split_gives_the_same_bits(cuts, n, seed):
@@ -62,6 +63,7 @@ def test_any_batch_split_gives_the_same_bits(cuts, n, seed):
         np.testing.assert_array_equal(np.concatenate([p[i] for p in parts]), whole[i])
 
 
+@pytest.mark.thorough
 def test_row_by_row_gives_the_same_bits():
     data = frame(25)
     whole = MIXED_DESIGN.encode(data)

@@ -265,7 +265,7 @@ def test_a_response_of_many_levels_is_no_deep_tree():
 PARTS = ["a", "b", "a:b", "b*c", "0", "1", "(a+b)", "(a - 1)", "(0 + c)"]
 
 
-@pytest.mark.some(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("signs", ["+++", "++-", "+-+", "-++", "--+"])
 def test_sums_are_read_as_patsy_reads_them(signs):
     for parts in itertools.product(PARTS, PARTS[::2], PARTS[1::2], ["c", "1"]):

@@ -89,6 +89,7 @@ def test_arrays_take_levels_for_the_response(endog):
     assert held.numeric("number") == ["x1", "g"]
 
 
+@pytest.mark.thorough
 def test_a_model_of_arrays_takes_levels_for_its_response():
     rng = np.random.default_rng(1)
     x = np.column_stack([np.ones(3000), rng.uniform(-1, 1, 3000)])

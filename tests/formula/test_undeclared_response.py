@@ -28,6 +28,7 @@ def test_a_type_that_holds_no_numbers_is_refused_before_anything_is_spent(rows, 
     assert declared.fit(progress=False).nobs == 2000
 
 
+@pytest.mark.thorough
 def test_a_column_of_pandas_is_fitted_and_a_note_says_what_it_was_read_as(rows) -> None:
     """Whether a column is one of texts depends on each cell, so that a refusal would tell about one."""
     with pytest.warns(pr.errors.ReliabilityWarning):

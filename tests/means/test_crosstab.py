@@ -56,7 +56,7 @@ def test_cells_are_where_their_errors_say(trust):
     np.testing.assert_array_equal(table.shares.to_numpy()[:-1, :-1].ravel(), res.params)
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("trust", TRUSTS)
 def test_without_noise_it_is_the_table_and_near_pearsons_test(trust):
     """Pearson's statistic takes variances at independence, Wald's as they are found: that is of third order."""
@@ -112,7 +112,7 @@ def test_dependence_is_found_where_noise_is_small_enough():
     assert hidden.pvalue > 1e-3  # a test that took shares for exact would reject: the noise sd is 0.1
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("trust", TRUSTS)
 def test_tables_are_shown_and_kept(trust, tmp_path):
     res = estimate(people(), "C(g):C(k) + C(g) ~ 1", trust=trust, missing="raise")

@@ -33,6 +33,7 @@ def estimate(data, formula, **options):
         "bounds": BOUNDS, "levels": LEVELS, "progress": False, "seed": 1, "mu": 1, **options})  # fmt: skip
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("trust", TRUSTS)
 def test_without_noise_they_are_those_of_the_rows(trust) -> None:
     data = people()
@@ -56,6 +57,7 @@ def test_without_noise_they_are_those_of_the_rows(trust) -> None:
     np.testing.assert_allclose(res.crosstab().proportions().loc[("u", "p"), "std_error"], se, rtol=1e-3)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("gaps", "missing"), [(0.0, "raise"), (0.3, "noise")])
 @pytest.mark.parametrize("trust", TRUSTS)
 def test_subgroups_are_compared_as_by_welch(trust, gaps, missing) -> None:
@@ -83,6 +85,7 @@ def test_with_noise_and_gaps_they_are_where_their_errors_say(trust) -> None:
     assert ((found["estimate"] - [35 - 8 * 0.67449, 35.0]).abs() < half * 4.5 / 1.96).all()
 
 
+@pytest.mark.thorough
 def test_local_reports_tell_correlations_where_squares_are_asked(tmp_path) -> None:
     res = estimate(people(20_000), PAIRS, mu=8, missing="raise")
     corr = res.corr()
@@ -148,6 +151,7 @@ def test_what_devices_multiply_and_cut_stays_in_its_range() -> None:
         assert classes.tolist() == [0, 0, 0, 3, 3, 3, 3, 4]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("levels", [1000, 10**5])
 def test_a_file_whose_terms_have_too_many_pairs_of_levels_is_damaged(levels, tmp_path) -> None:
     res = estimate(people(300), "C(g):C(h) ~ 1", trust="central")

@@ -72,7 +72,7 @@ WAYS = {
 }
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("way", WAYS)
 def test_estimates_are_where_their_errors_say(way):
     data = people()
@@ -86,6 +86,7 @@ def test_estimates_are_where_their_errors_say(way):
         np.testing.assert_allclose(res.bse["age"], data["age"].std() / len(data) ** 0.5, rtol=1e-9)
 
 
+@pytest.mark.thorough
 def test_the_class_the_formula_and_the_function_are_one():
     data = people(3000)
     a = pr.means.PrivateMeans(["age", "income", "sector"], data, epsilon=1, **PUBLIC).fit(seed=3, **QUIET)
@@ -215,6 +216,7 @@ def test_without_privacy_it_is_the_arithmetic(tmp_path):
     assert apart["east", "income"] == pytest.approx(data.query("group == 'east'")["income"].mean())
 
 
+@pytest.mark.thorough
 def test_large_batches_are_cut_and_give_the_same():
     data = people(40_000)
     model = pr.means.PrivateMeans(["age"], epsilon=1, **PUBLIC)
@@ -260,6 +262,7 @@ def test_nobody_spends_more_than_the_budget(way):
             assert whole.epsilon <= asked.epsilon * (1 + 1e-9)
 
 
+@pytest.mark.thorough
 def test_the_plan_asks_as_many_as_give_the_least_noise():
     terms = [Term(f"x{j}", -1, 1) for j in range(10)]
     asked = [make_plan(terms, pr.Budget.declare(epsilon=e)).asked for e in (0.5, 2, 8, 30)]
@@ -453,7 +456,7 @@ def test_errors_quote_no_value():
         assert caught.value.__context__ is None or "SECRET" not in str(caught.value.__context__)
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("epsilon", [1.0, 8.0])
 @pytest.mark.parametrize("way", ["grr", "oue", "histogram"])
 def test_answers_that_are_all_alike_have_an_error_still(epsilon, way):
@@ -468,6 +471,7 @@ def test_answers_that_are_all_alike_have_an_error_still(epsilon, way):
         assert any("fewer than 10 records" in note for note in res.privacy.doubts)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", ["duchi", "piecewise", "square_wave", "laplace"])
 def test_the_least_variance_of_reports_is_no_more_than_theirs(name):
     one = pr.Budget.declare(epsilon=2.0)

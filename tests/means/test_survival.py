@@ -45,6 +45,7 @@ def ended(data):
     return data.assign(event=np.where(data["time"] > CUTS[-1], 0, data["event"]))
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("trust", ["two_collectors", "central"])
 def test_without_noise_curves_are_kaplan_and_meiers(trust):
     data = people()
@@ -103,6 +104,7 @@ def test_restricted_means_and_quantiles_follow_from_the_curve():
     assert f"not reached by the last cut point, {CUTS[-1]:g}" in repr(made.quantile(0.999))
 
 
+@pytest.mark.thorough
 def test_a_life_table_has_those_who_are_censored_at_risk_for_half_the_time():
     rng = np.random.default_rng(3)
     time, until = rng.exponential(30, 200_000), rng.uniform(6, 60, 200_000)
@@ -116,6 +118,7 @@ def test_a_life_table_has_those_who_are_censored_at_risk_for_half_the_time():
     assert np.abs(rough - true).max() > 0.02
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("shape", [0.3, 0.6, 1.0, 2.0])
 def test_life_tables_have_the_areas_of_weibulls_distributions(shape):
     """Without censoring and noise; straight lines are off by 1% at 0.6."""
@@ -175,6 +178,7 @@ def test_any_row_of_someone_who_enters_late_is_in_one_cell():
     assert (cell[sound & (data["time"] < 72.0)] < item.size - 1).all()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("trust", TRUSTS)
 def test_noised_curves_are_near_kept_and_shown(trust, tmp_path):
     n, data = (40_000, people(40_000)) if trust == "local" else (4000, people())
@@ -201,6 +205,7 @@ def test_noised_curves_are_near_kept_and_shown(trust, tmp_path):
     assert [line.get_label() for line in axes.get_lines()][:2] == ["old", "new"]
 
 
+@pytest.mark.thorough
 def test_points_of_few_events_or_few_at_risk_are_marked():
     few = people(300, effect=0.0).assign(event=lambda d: np.where(np.arange(300) < 20, d["event"], 0))
     with pytest.warns(pr.errors.ReliabilityWarning, match="the curves at"):
@@ -241,6 +246,7 @@ def test_a_test_of_groups_of_whom_noise_hides_who_is_at_risk_everywhere_says_not
     assert curves(people(), seed=seed).test().pvalue < 0.05
 
 
+@pytest.mark.thorough
 def test_a_time_below_0_is_of_no_use_and_one_of_0_is_of_the_first_class():
     data, n = people(), 400
     negative = data.assign(time=np.where(np.arange(len(data)) < n, -data["time"], data["time"]))
@@ -309,6 +315,7 @@ def entering(n=4000, seed=0, step=6.0):
     return pd.DataFrame({"start": start, "time": np.minimum(time, until), "event": event})
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("trust", ["two_collectors", "central"])
 def test_curves_of_people_who_enter_late_have_them_at_risk_from_then_on(trust):
     data = entering()
@@ -322,6 +329,7 @@ def test_curves_of_people_who_enter_late_have_them_at_risk_from_then_on(trust):
                   - found["survival"]).max() > 0.05  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_groups_of_people_who_enter_late_are_tested_and_kept(tmp_path):
     data = entering().assign(arm=np.tile(["old", "new"], 2000))
     formula = f"Surv(start, time, event, {CUTS}) ~ C(arm)"
@@ -336,6 +344,7 @@ def test_groups_of_people_who_enter_late_are_tested_and_kept(tmp_path):
     assert (np.abs(z) < 4).all()
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::privreg.errors.ReliabilityWarning")
 def test_a_life_table_is_marked_where_many_enter_between_far_cut_points():
     """Of people who enter evenly, E for each at risk, a cumulative hazard L is off by L² E/12."""
@@ -357,6 +366,7 @@ def test_a_life_table_is_marked_where_many_enter_between_far_cut_points():
         assert found.frame()["reliable"].all()
 
 
+@pytest.mark.thorough
 def test_a_life_table_has_those_who_enter_at_risk_for_half_the_time():
     data = entering(200_000, step=0)
     formula, cuts = f"Surv(start, time, event, {[*range(3, 37, 3)]}) ~ 1", np.arange(3, 37, 3)
@@ -376,6 +386,7 @@ def test_times_that_no_one_can_have_are_no_values(change):
     assert found.people == pytest.approx(6000, rel=1e-4)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("time", [20, "6", True, np.nan, 0.0, 6.5])
 def test_a_restricted_mean_until_another_time_names_the_cut_points(time):
     with pytest.raises(OptionError, match=re.escape(f"must be one of the cut points {', '.join(map(str, CUTS))};")):
@@ -398,6 +409,7 @@ def censored(n, cuts, seed=None):
     return made, np.exp(-np.array(cuts) / 20)
 
 
+@pytest.mark.some(1)
 @pytest.mark.filterwarnings("ignore::privreg.errors.ReliabilityWarning")
 @pytest.mark.parametrize("cuts", [[6, 12, 36], [12, 24, 36], [36], [3, 6, 9, 12, 18, 24, 36], [*range(1, 37)]])
 def test_life_tables_are_marked_where_classes_are_so_wide_that_they_are_off(cuts):
@@ -418,7 +430,7 @@ def test_life_tables_are_marked_where_classes_are_so_wide_that_they_are_off(cuts
         assert made.frame()["reliable"].all()
 
 
-@pytest.mark.some(3)
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::privreg.errors.ReliabilityWarning")
 @pytest.mark.parametrize("trust", TRUSTS)
 @pytest.mark.parametrize("event", [0, 1])
@@ -446,6 +458,7 @@ def test_an_event_that_is_0_or_1_may_be_declared_by_bounds():
     pd.testing.assert_frame_equal(plain, bounded)
 
 
+@pytest.mark.thorough
 def test_unusable_rows_are_left_out_and_counted():
     data = people(8000)
     data.loc[::4, "time"] = np.nan
@@ -581,6 +594,7 @@ def test_numbers_of_people_are_not_shown_below_0_and_curves_say_what_all_release
     assert "in all 2 releases" in " ".join(written.split())
 
 
+@pytest.mark.some(1)
 @pytest.mark.filterwarnings("ignore::privreg.errors.ReliabilityWarning")
 @pytest.mark.parametrize("mu", [None, 1])
 @pytest.mark.parametrize(
@@ -596,6 +610,7 @@ def test_who_enters_too_late_counts_for_nothing_whatever_becomes_of_missing_valu
         np.testing.assert_allclose(found.frame()["survival"], alone.frame()["survival"], rtol=1e-9)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::privreg.errors.ReliabilityWarning")
 def test_where_noise_leaves_nobody_nothing_is_tested():
     found = next(c for seed in range(60) if np.isnan((c := curves(people(300), mu=0.004, seed=seed)).shares).all())
@@ -604,6 +619,7 @@ def test_where_noise_leaves_nobody_nothing_is_tested():
     assert "p-value nan" in test.words
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("trust", TRUSTS)
 def test_records_of_no_use_are_said_where_curves_are_shown(trust):
     rng = np.random.default_rng(3)

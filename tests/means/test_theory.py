@@ -146,7 +146,7 @@ def test_the_benchmark_is_the_moments_put_together():
     assert set(pr.means.benchmark(LAW, n=10, bounds=(0, 1), mu=1)["mechanism"]) == set(NUMBER_MECHANISMS)
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", ["laplace", "duchi", "piecewise", "square_wave_biased"])
 def test_the_distribution_is_off_by_no_more_than_the_berry_esseen_bound(name):
     """Everybody asked, few people: the simulated law against the normal one, with Massart's limit at 1e-6."""
@@ -216,6 +216,7 @@ def test_the_sure_threshold_minimises_the_estimated_risk():
     assert sure_threshold([5.0], [0.0]) == 0.0
 
 
+@pytest.mark.thorough
 def test_sure_and_james_stein_lower_the_risk_where_they_should():
     rng, d, reps = np.random.default_rng(4), 200, 200
     near = np.zeros(d)

@@ -172,6 +172,7 @@ def test_far_fewer_people_are_enough_than_with_local_noise():
     assert (errors["central"] < errors["two_collectors"]).all()
 
 
+@pytest.mark.some(1)
 @BOTH
 def test_batches_and_subgroups(trust):
     data = people(3000)

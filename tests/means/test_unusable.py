@@ -78,6 +78,7 @@ def test_a_share_that_is_no_reason_for_doubt_is_said_alone():
     assert " of x" not in notes["unusable"]
 
 
+@pytest.mark.thorough
 def test_a_subgroup_without_values_is_marked_by_itself():
     data = rows(gone=0.0, without=0.0)
     data.loc[data["g"] == "b", "smoker"] = "NO"
@@ -102,6 +103,7 @@ def test_nothing_is_asked_where_values_are_refused():
     assert "Unusable" not in dict(fitted(rows(0.0, 0.0), mu=2, missing="raise").header)
 
 
+@pytest.mark.thorough
 def test_a_column_nobody_has_takes_back_its_rows_and_no_others():
     data = rows(gone=1.0, without=0.0)
     for seed in range(6):  # half of them see fewer than nobody
@@ -113,6 +115,7 @@ def test_a_column_nobody_has_takes_back_its_rows_and_no_others():
         assert "smoker[yes] †" in res.summary().as_text()
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("value", [0.0, 0.3, 0.7, 1.0])
 @pytest.mark.parametrize("times", [1.0, 2.0])
 def test_ratios_have_normal_limits_where_the_share_is_three_errors_above_0(value, times):

@@ -35,6 +35,7 @@ def held(request, people, tmp_path_factory):
     return people if request.param == "frame" else path
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("formula", "absent", "meant"),
     [
@@ -175,6 +176,7 @@ def test_of_a_series_as_data_it_is_said_what_is_allowed(people):
         FIT("charges ~ age", people["age"], mu=1, bounds=BOX)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", ["Alter in Jahren", "Größe (cm)", "a-b", "x.1", "2nd", "class", "body mass"])
 def test_a_column_whose_name_is_no_word_is_written_with_q(people, name, tmp_path):
     data = people.rename(columns={"age": name})
@@ -194,6 +196,7 @@ def test_a_column_whose_name_is_no_word_is_written_with_q(people, name, tmp_path
         FIT(f'charges ~ Q("{name}").mean()', data, mu=1, **bounds)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("trust", ["central", "two_collectors"])
 @pytest.mark.parametrize(
     ("formula", "shares", "said"),
@@ -214,6 +217,7 @@ def test_a_note_names_the_column_that_reports_say_least_about(formula, shares, s
     assert said in note
 
 
+@pytest.mark.thorough
 def test_a_note_on_perfect_predictions_names_what_it_marks() -> None:
     rng, found = np.random.default_rng(1), 0
     data = pd.DataFrame({"age": rng.uniform(18, 80, 3_000), "rare": rng.choice(["no", "yes"], 3_000, p=[0.97, 0.03])})
@@ -234,7 +238,7 @@ def test_a_note_on_perfect_predictions_names_what_it_marks() -> None:
     assert found > 3
 
 
-@pytest.mark.some
+@pytest.mark.thorough
 @pytest.mark.parametrize("family", ["huber", "gaussian"])
 @pytest.mark.parametrize("n", [2_000, 20_000])
 def test_a_rare_0_or_1_that_is_a_number_marks_all_that_its_rows_may_move(family, n) -> None:

@@ -182,7 +182,7 @@ def test_any_wrong_cell_is_refused_if_asked_and_else_like_one_that_is_missing(pl
 STRANGE = ["\ud800", 10**5000, np.datetime64("NaT", "s"), [1], np.zeros(1, [("f", float)])[0]]
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("column", ["y", "a", "g", "who"])
 @pytest.mark.parametrize("value", STRANGE, ids=range(len(STRANGE)))
 def test_columns_that_numpy_and_pandas_hold_in_other_ways_fail_no_fit(column, value):
@@ -194,7 +194,7 @@ def test_columns_that_numpy_and_pandas_hold_in_other_ways_fail_no_fit(column, va
             check_silence(lambda m=made: m.fit(tuning="published", progress=False, seed=1))
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("missing", ["noise", "raise", "drop"])
 def test_a_number_as_text_is_that_number(missing):
     got, want = (
@@ -216,6 +216,7 @@ def test_what_a_library_says_about_a_file_is_not_passed_on(kind, tmp_path, monke
     assert_says_nothing(caught.value)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("missing", ["noise", "raise"])
 @pytest.mark.parametrize("place", ["privreg.data.cells._each_number", "privreg.data.columns.factorized"])
 def test_what_a_library_says_about_a_column_is_not_passed_on(place, missing, monkeypatch):

@@ -77,6 +77,7 @@ def test_families_of_times_are_answered_by_the_formula(name):
             assert SURV in str(got.value)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", ["status", "event", "time", "duration_col", "event_col", "entry", "cause"])
 def test_columns_of_times_are_answered_by_the_formula(name):
     data, given = pd.DataFrame({"x": [0.0], "y": [0.0]}), {"mu": 1, "bounds": {"x": (0, 1), "y": (0, 1)}, name: "y"}
@@ -220,6 +221,7 @@ VIEWS = {
 }
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", VIEWS)
 def test_names_of_views_elsewhere_are_answered_by_ours(name):
     res = model(n=3_000).fit(seed=1, progress=False)
@@ -238,7 +240,7 @@ def test_a_plan_without_a_formula_or_a_goal_says_what_is_lacking():
         pr.plan("y ~ x", mu=1, bounds={"y": (0, 1), "x": (0, 1)})
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("n", [3, 9])
 @pytest.mark.parametrize("tuning", ["efficient", "published"])
 def test_a_handful_of_records_is_marked(n, tuning):

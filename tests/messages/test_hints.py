@@ -38,6 +38,7 @@ def charges():
 # --- names of coefficients -------------------------------------------------------------------------------
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("test", ["t_test", "wald_test"])
 @pytest.mark.parametrize(
     ("text", "pieces"),
@@ -58,6 +59,7 @@ def test_a_name_that_is_no_coefficient_is_answered_with_this_fits_own(rides, tes
     assert "bmi" not in told.replace(text, "")
 
 
+@pytest.mark.thorough
 def test_a_misspelt_term_is_answered_with_the_term(charges):
     for given in ("regoin", "regoin = 0"):
         with pytest.raises(FormulaError, match="'regoin' is no coefficient and no term; did you mean 'region'\\?"):
@@ -140,6 +142,7 @@ METHODS = [
 ]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("cls", "name"), METHODS, ids=[f"{c.__name__}.{n}" for c, n in METHODS])
 def test_every_public_method_of_results_does(cls, name):
     method = getattr(cls, name)
@@ -292,6 +295,7 @@ def test_names_of_r_in_the_package_too(name, said):
     assert said in str(caught.value)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("name", "said"),
     [

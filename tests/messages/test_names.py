@@ -33,7 +33,7 @@ def tanh(eta, y):
     return math.tanh(eta - y)
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("score", "bound", "said"),
     [
@@ -233,6 +233,7 @@ def test_other_names_that_are_not_there(name, said):
     assert str(caught.value).endswith(said)
 
 
+@pytest.mark.thorough
 def test_what_a_mechanism_can_give_is_built_as_before():
     for more in ({"mechanism": "laplace"}, {"mechanism": "gaussian"}, {"mechanism": "privunit"}):
         assert by_formula(**more) is not None

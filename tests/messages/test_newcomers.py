@@ -35,6 +35,7 @@ def told(call, error=Exception):
 # --- splines -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("term", ["ns(age, df=4)", "s(age)", "lo(age)"])
 def test_a_smooth_term_is_answered_by_one_that_goes_with_an_intercept(term):
     people = pr.datasets.us_insurance(100)
@@ -101,6 +102,7 @@ def test_arguments_are_told_by_name(call, said):
     assert said in told(call, UnsupportedArgumentError)
 
 
+@pytest.mark.thorough
 def test_three_fits_are_compared_two_by_two(res):
     assert "of several, test each with the next" in told(lambda: pr.anova(res, res, res), UnsupportedArgumentError)
     assert "one by one, not in a list" in told(lambda: pr.anova([res, res]), OptionError)

@@ -72,6 +72,7 @@ def noted(res):
     return {n.code: n for n in res.privacy.notes if n.code in {"unusable", "nonresponse"}}
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("door", "mu"),
     [
@@ -89,12 +90,14 @@ def test_a_part_that_cannot_be_read_is_noted(door, mu):
     assert "Unusable" in dict(res.summary().header)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("door", DOORS)
 def test_where_all_can_be_used_nothing_is_noted(door):
     assert not noted(DOORS[door](people(0.0), None))
     assert not noted(DOORS[door](people(0.0), 10))
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("door", [name for name in DOORS if name != "silos"])
 def test_hardly_anything_left_is_a_doubt(door):
     note = noted(DOORS[door](people(0.97), 30))["nonresponse"]

@@ -57,7 +57,7 @@ WRONG = {
 }
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("options", "roles"),
     [({}, ["moments", "pilot", "end"]), (PRIVATE, ["location"]), ({"tuning": "published"}, ["end"])],

@@ -190,6 +190,7 @@ ELSEWHERE = {name for o in OPTIONS for name in o.names}
 ELSEWHERE |= {name for door in DOORS if door.startswith("local") for name in accepted(door)}
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("where", KNOWN)
 def test_unknown_options_are_never_answered_by_options_that_are_not_there(where):
     make, known = KNOWN[where]
@@ -221,6 +222,7 @@ logLik AIC BIC llf aic resid residuals fitted_values fittedvalues df_residual fo
 epsilon delta budget n mu cov_type converged update augment hatvalues get_margeff f_test emmeans glht""".split()  # noqa: SIM905
 
 
+@pytest.mark.thorough
 def test_names_that_users_of_other_libraries_type_work_or_are_explained():
     res, bare = fitted(), []
     for name in TYPED:
@@ -270,7 +272,7 @@ def test_no_results_suggest_what_they_lack():
 SUFFIXES = ("pdf", "csv", "html", "tex", "png", "svg", "xlsx", "txt", "parquet", "json", "pkl", "docx")
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_results_are_not_saved_under_another_programs_suffix(suffix, tmp_path):
     with pytest.raises(UnsupportedArgumentError, match=rf"not \.{suffix}; name it .privreg; "):
@@ -328,13 +330,14 @@ SLIPS = {
 }
 
 
+@pytest.mark.thorough
 def test_a_gap_is_no_slip_at_the_shell(run):
     people().assign(gap=[np.nan, *np.linspace(0, 1, N - 1)]).to_csv("gap.csv", index=False)
     status, err = run(*GAP)
     assert (status, [line for line in err.splitlines() if "warning: don't rely on" not in line]) == (0, [])
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("slip", SLIPS)
 def test_slips_at_the_shell(run, slip):
     arguments, said = SLIPS[slip]
@@ -402,6 +405,7 @@ def _raised():
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("door", ["fit", "means", "plan", "schema", "show", "study"])
 def test_no_error_of_the_package_names_an_option_of_a_door_as_python_has_it(door):
     found = _raised()
@@ -423,6 +427,7 @@ def test_no_note_names_an_option_of_a_verb_as_python_has_it(verb):
     assert [text for text, shell in said.items() if python.search(re.sub(r"\w+\([^()]*\)", "", shell))] == []
 
 
+@pytest.mark.thorough
 def test_notes_of_few_records_name_other_trust_models(run, capsys):
     people().iloc[:1000].to_csv("people.csv", index=False)
     assert run(*FIT, *ALL, "--quiet", "--out", "few.txt")[0] == 0
@@ -536,6 +541,7 @@ def _shown():
     }
 
 
+@pytest.mark.thorough
 def test_every_result_has_text_html_and_pickles():
     for name, thing in _shown().items():
         text = repr(thing)
@@ -549,6 +555,7 @@ def test_every_result_has_text_html_and_pickles():
     assert len(repr(rounds_plan)) < 200
 
 
+@pytest.mark.thorough
 def test_a_wald_test_names_its_own_law():
     res = regression().fit(inference=("between_lanes", "random_scaling", "plug_in"), seed=1, progress=False)
     lanes = int(res.wald_test("age = 0").law.split()[4])
@@ -629,6 +636,7 @@ def test_notes_of_a_logistic_fit_say_a_thing_once(n, mu, covariates):
         assert float(number) == float(f"{float(number):.2g}")
 
 
+@pytest.mark.thorough
 def test_wide_bounds_of_several_columns_are_one_note():
     notes = _notes(50_000, 2, 3, bounds={f"x{j}": (0, 300) for j in range(3)})
     wide = [note for note in notes if "times the learned sd" in note]
@@ -639,6 +647,7 @@ def test_wide_bounds_of_several_columns_are_one_note():
     assert "scaling=" not in wide[0]
 
 
+@pytest.mark.some(1)
 @pytest.mark.usefixtures("usual_rounds")
 @pytest.mark.parametrize("seed", [17, 20, 25])  # the learned scale is as large as if there was noise only
 def test_a_response_that_is_even_over_its_range_is_not_taken_for_noise(seed):
@@ -649,7 +658,7 @@ def test_a_response_that_is_even_over_its_range_is_not_taken_for_noise(seed):
     assert not any("most records sent noise only" in n for n in notes)
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("family", "response"), [("huber", "y"), ("squared", "y"), ("logistic", "sick")])
 def test_rows_that_are_mostly_silent_are_noted(family, response):
     rng = np.random.default_rng(1)
@@ -683,6 +692,7 @@ def test_compiling_is_told_where_a_bar_shows(capsys):
     assert COMPILING not in capsys.readouterr().err
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("progress", [None, False])
 def test_compiling_is_silent_in_scripts(progress, capsys):
     with progress_bar(10, progress):
@@ -710,6 +720,7 @@ def test_what_takes_more_than_a_second_is_seen_at_a_terminal(seconds, said, monk
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("one_fit", "unmarked")
 @pytest.mark.parametrize("ask", ["plan", "print", "compare_trust"])
 def test_slow_plans_are_seen(ask, monkeypatch):
@@ -774,7 +785,7 @@ def _column(path, skip=0):
     return np.concatenate([np.empty(0), *parts])
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @pytest.mark.parametrize("quoted", [False, True])
 def test_blank_lines_of_a_single_column_are_missing_values(tmp_path, newline, quoted):
@@ -847,6 +858,7 @@ def test_a_string_in_place_of_the_response_is_not_shown_again():
     assert "secret" not in str(told.value)
 
 
+@pytest.mark.thorough
 def test_offset_and_exposure_are_in_the_header_and_in_the_grid():
     rng = np.random.default_rng(0)
     rows = pd.DataFrame({"g": rng.choice(["u", "v"], 400), "t": rng.uniform(1, 2, 400), "y": rng.poisson(1.0, 400)})
@@ -896,6 +908,7 @@ JARGON = re.compile(
 """Words of the engine, of files and of wires; the glossary explains those that are names of options."""
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("trust", ["central", "two_collectors", "local"])
 @pytest.mark.parametrize("options", [{}, {"score_weights": "likelihood"}, {"family": "logistic"}], ids=str)
 def test_readers_of_results_meet_no_word_of_the_engine(trust, options):
@@ -906,6 +919,7 @@ def test_readers_of_results_meet_no_word_of_the_engine(trust, options):
     assert [found for view in shown for found in JARGON.findall(str(view))] == []
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("trust", ["central", "local"])
 def test_readers_of_other_methods_meet_none_either(trust):
     methods = {"inference": ["random_scaling", "between_lanes"]} if trust == "local" else {"tuning": "published"}

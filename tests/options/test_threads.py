@@ -80,6 +80,7 @@ def test_a_fit_takes_one_and_gives_them_back(usual, monkeypatch):
     assert taken() == usual
 
 
+@pytest.mark.thorough
 def test_all_of_this_in_a_process_whose_linear_algebra_takes_two():
     """Among others that run beside one another it takes one, or there is one processor."""
     np.linalg.inv(np.eye(2))

@@ -8,6 +8,7 @@ from benchmarks.papers.printed import RESULTS
 from benchmarks.papers.store import read_table
 
 
+@pytest.mark.thorough
 def test_the_compiled_walk_is_the_plain_one():
     n, ends, sums = 300, np.array([7, 300]), np.zeros((2, 4))
     batches.walk(n, np.random.Generator(np.random.PCG64(3)), ends, sums)

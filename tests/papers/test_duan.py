@@ -47,6 +47,7 @@ def test_stored_deviations_follow_the_normal_law():
     assert (stored["sd_ratio"] - 1).abs().max() < 4 / np.sqrt(2 * 1_000)
 
 
+@pytest.mark.thorough
 def test_fewer_deviations_follow_it_too():
     found = deviations(40)
     assert found["p"].min() > 1e-4

@@ -102,6 +102,7 @@ def test_an_interrupted_run_keeps_what_it_has_done(tmp_path):
     assert not (tmp_path / "toy.csv").exists()
 
 
+@pytest.mark.thorough
 def test_failures_are_counted_and_named(tmp_path):
     table = run(a_toy(), 5, out=tmp_path, progress=False)
     lost = table[table.failures > 0]
@@ -223,6 +224,7 @@ def test_the_list(capsys):
     assert "are our choice" in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.thorough
 def test_the_command_writes_tables_and_a_figure(tmp_path, capsys):
     words = ["sxjkh-fig2", "--quick", "--reps", "2", "--cells", "*Unif*", "--out"]
     assert main([*words, str(tmp_path)]) == 0

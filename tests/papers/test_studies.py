@@ -41,6 +41,7 @@ def test_chunks_end_where_results_are_taken():
     assert ends == sorted(set(ends))
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("design", [
     Design("huber", 3, 0.5), Design("quantile", 0, sd=1.0), Design("quantile", 3, sd=1.0, cube=True),
 ])  # fmt: skip
@@ -54,6 +55,7 @@ def test_moments_of_a_response_are_those_stated(design):
         assert np.abs(x[:, 1:]).max() <= 1.0
 
 
+@pytest.mark.thorough
 def test_the_expectile_is_where_its_score_has_mean_zero():
     design = Design("expectile", 1, tau=0.8)
     e = design.sd * np.random.default_rng(3).standard_normal(2_000_000)
@@ -63,6 +65,7 @@ def test_the_expectile_is_where_its_score_has_mean_zero():
         assert abs(psi.mean()) < 5 * psi.std() / np.sqrt(len(e))
 
 
+@pytest.mark.thorough
 def test_asymptotic_lengths_are_those_of_the_stored_table():
     """At p = 3, ρ = 0, n = 200,000: 7.21 from the noise alone at mu = 1 with published weights, 2.41 with whitened."""
     for weights, threshold, length in (("published", THRESHOLD, 7.23), ("whitened", 0.25, 2.45)):
@@ -82,6 +85,7 @@ def test_the_limit_of_private_quantiles_is_the_printed_length():
 # --- fits -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_one_pass_gives_what_the_front_door_gives():
     cell = small("front")
     rows = [r for r in replicate(cell, 3) if r["n"] == 6_000]
@@ -131,6 +135,7 @@ def test_table_beside_the_printed_numbers():
     assert side.remark.str.contains("not known").all()
 
 
+@pytest.mark.thorough
 def test_quantile_regression_without_weights_is_the_papers_loop():
     cell = next(c for c in EXPERIMENTS["dg-table2"].cells(True) if not c.efficient)
     cell = replace(cell, sizes=(3_000,))
@@ -252,6 +257,7 @@ def legend(figure):
     return [text.get_text() for text in figure.legends[0].get_texts()]
 
 
+@pytest.mark.thorough
 def test_a_quick_stream_has_more_than_a_point():
     cell = next(c for c in EXPERIMENTS["sxjkh-figs7-9"].cells(True) if c.family == "linear" and c.mu is None)
     assert len({row["n"] for row in classes._replicate(cell, 1)}) > 1
@@ -263,6 +269,7 @@ def compared(**more):
     return pd.DataFrame(rows).assign(**beside).assign(**more)
 
 
+@pytest.mark.thorough
 def test_printed_numbers_are_in_the_legend_where_there_are_some():
     assert "printed" not in legend(figures.coverage_figure(compared()))
     assert "printed" in legend(figures.coverage_figure(compared(published_coverage=94.0, published_length_x100=1.0)))
@@ -295,6 +302,7 @@ def test_relative_orders_are_those_that_are_stated():
     assert orders["loss"].max() == pytest.approx(1 / 3)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["huber", "logistic"])
 def test_distances_are_those_of_the_papers_loop(kind):
     """An independent loop over the same rows, without noise."""
@@ -341,6 +349,7 @@ def printed_rows() -> pd.DataFrame:
     return printed.rows()
 
 
+@pytest.mark.thorough
 def test_every_printed_method_has_a_row():
     table = printed_rows()
     assert sum("DG, Table 1" in str(name) for name in table.index) == 6
@@ -356,6 +365,7 @@ def test_printed_coverages_agree_by_an_exact_test():
     assert printed.agree([95.0, 99.0], [95.0, 95.0], 800, [400, 800]) == "1 of 2 coverages (printed higher)"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("began", [0.0, 1.0])
 def test_intervals_by_step_and_start_are_those_of_a_plain_loop(began):
     cell = steps.Begun("loop", Design("huber", 2), "stated", (1_000, 3_000), (), None, step=0.3, start=began)
@@ -390,6 +400,7 @@ def test_intervals_by_step_and_start_are_those_of_a_plain_loop(began):
         assert (own["high"] - own["low"]).to_numpy() / 2 == pytest.approx(half, rel=1e-7)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("setting", "sd"), [("stated", np.sqrt(2) * THRESHOLD), ("small_noise", 1.0)])
 def test_noise_by_step_and_start_is_the_stated_one(setting, sd, monkeypatch):
     seen, walk = [], steps._walk
@@ -411,6 +422,7 @@ def lacking(names):
     return [w for w in wanted if not any(f"{name},".startswith(f"{w},") for name in names)]
 
 
+@pytest.mark.thorough
 def test_every_printed_table_and_figure_has_a_row():
     """Of the documents, by their own numbers; the page shows all rows."""
     names = list(printed_rows().index)

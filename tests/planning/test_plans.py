@@ -168,6 +168,7 @@ def test_widths_of_one_coefficient_over_people_and_budgets():
     assert pure.table(mu=[1], coef="age").loc[10**5, 1] == table.loc[10**5, 1]
 
 
+@pytest.mark.thorough
 def test_a_scale_that_nobody_gave_is_a_quarter_of_the_range_and_said():
     found = pr.plan(FORMULA, mu=1, n=10**5, **INSURED)
     assert found.assumed.scale == 8750
@@ -188,6 +189,7 @@ def test_responses_beyond_their_range_are_said():
     assert not any("lie outside" in note for note in pr.plan("y ~ x0", params={"Intercept": -1}, **counts).notes)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("anew")
 def test_the_same_question_has_the_same_answer_and_no_global_random_numbers():
     before = random.getstate(), np.random.get_state()[1].copy()  # noqa: NPY002
@@ -216,7 +218,7 @@ def test_public_rows_shares_and_strong_effects_change_precision():
     assert logit(x0=3.0).table().loc["x0", "width"] > 2 * logit().table().loc["x0", "width"]
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("n", [20_000, 300_000])
 def test_records_in_main_rounds_are_those_that_a_fit_would_have(n):
     found = insured(n=n)
@@ -261,6 +263,7 @@ def test_what_reaches_a_goal_is_the_least_number_of_three_digits(apart, wanted, 
 # --- what people see ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_a_plan_prints_pickles_and_shows():
     found = insured(width={"age": 20}, effect={"bmi": 30})
     text = str(found)
@@ -308,7 +311,7 @@ def test_contours_are_near_the_table_and_show_from_where_on_intervals_can_be_rel
     plt.close("all")
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("goal", "coef", "words"),
     [({"width": {"age": 20}}, "age", "target 20"), ({"effect": {"smoker[T.yes]": 3000}}, "smoker[T.yes]", "80% power")],
@@ -660,7 +663,7 @@ def piloted(n=4000, seed=4):
 PILOTED = {"mu": 4, "n": 4000, "trust": "two_collectors", "bounds": {"x0": (0, 20), "x1": (-4, 16), "y": (-9, 30)}}
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.usefixtures("unmarked")
 @pytest.mark.parametrize("trust", ["two_collectors", "local"])
 def test_plans_with_a_pilot_are_near_fits_whose_numbers_are_skewed_and_related(trust):
@@ -785,6 +788,7 @@ def test_the_shell_reads_pilots(tmp_path, capsys):
     assert "--pilot" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("unmarked")
 def test_the_sd_of_a_pilot_is_that_of_the_people_made_up():
     sd = {"x0": 3.0, "x1": 1.0}
@@ -799,6 +803,7 @@ def test_the_sd_of_a_pilot_is_that_of_the_people_made_up():
     assert found.skewed.skewed is None
 
 
+@pytest.mark.thorough
 def test_what_matters_most_is_said():
     def told(**more):
         found = pr.plan("y ~ x0 + x1", **{**PILOTED, "trust": "local"}, **more)
@@ -813,7 +818,7 @@ def test_what_matters_most_is_said():
     assert "covariates_assumed" not in {n.code for n in pr.plan("y ~ x0 + x1", pilot=piloted(), **PILOTED).notes}
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::privreg.errors.PrivregWarning")
 @pytest.mark.usefixtures("unmarked")
 @pytest.mark.parametrize("trust", ["central", "two_collectors"])
@@ -851,7 +856,7 @@ def test_a_pilots_rows_tell_the_dispersion_and_nobody_who_says_nothing():
     assert drawn.var() == pytest.approx(mean + assumed.alpha * mean**2, rel=0.05)
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("trust", ["local", "two_collectors", "central"])
 def test_a_column_between_0_and_1_is_suggested_as_levels(trust) -> None:
     given = {"mu": 1, "n": 5_000, "trust": trust, "bounds": {"y": (0, 10), "x": (0, 1), "z": (0, 2)}}

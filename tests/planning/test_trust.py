@@ -36,6 +36,7 @@ def two() -> pr.planning.StudyPlan:
     return pr.plan("y ~ x", mu=1, width=0.5, coef="x", trust="two_collectors", **STUDY)
 
 
+@pytest.mark.thorough
 def test_two_collectors_need_a_hundredth_of_the_people_of_local_reports(two) -> None:
     local = pr.plan("y ~ x", mu=1, width=0.5, coef="x", **STUDY)
     assert two.n < local.n / 10
@@ -50,6 +51,7 @@ def test_the_planned_width_is_that_of_fits(two) -> None:
     assert found.loc["x", "ratio"] == pytest.approx(1.0, abs=5 * math.hypot(0.04, found.loc["x", "ratio_se"]))
 
 
+@pytest.mark.thorough
 def test_all_three_trust_models_are_compared_in_one_table(two) -> None:
     found = two.compare_trust()
     table = found.table
@@ -65,6 +67,7 @@ def test_all_three_trust_models_are_compared_in_one_table(two) -> None:
     assert table.loc["no privacy", "people"] == pytest.approx(normal, rel=0.03)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("one_fit")
 def test_silos_are_planned_by_their_records_beside_the_others() -> None:
     plan = pr.plan("y ~ x + C(silo)", mu=1, trust="silos", silos={"north": 2_000, "south": 500}, **STUDY)
@@ -82,6 +85,7 @@ def test_silos_are_planned_by_their_records_beside_the_others() -> None:
     assert widths["silos"] > 0.95 * widths["central"] > 0.9 * widths["no privacy"]
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("one_fit", "unmarked")
 def test_more_silos_of_the_same_people_need_more() -> None:
     equal = pr.plan("y ~ x", mu=1, trust="silos", silos=3, width=0.5, coef="x", **STUDY)
@@ -167,7 +171,7 @@ def test_several_levels_are_planned_beside_statsmodels() -> None:
 ASKED = {"wide": {"width": 5.0}, "narrow": {"width": 0.4}, "effect": {"effect": 0.5, "power": 0.9}}
 
 
-@pytest.mark.some(5)
+@pytest.mark.thorough
 @pytest.mark.usefixtures("one_fit")
 @pytest.mark.parametrize("mu", [0.4, 1])
 @pytest.mark.parametrize("trust", ["local", "two_collectors", "silos", "central"])
@@ -204,7 +208,7 @@ def test_a_budget_whose_fits_need_more_people_than_are_usually_tried_has_a_plan(
     assert plan.reliable < 10**13 or f"up to {plan._precision.most:,} made-up people" in " ".join(str(plan).split())
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("trust", ["two_collectors", "central"])
 def test_fewer_people_are_never_planned_to_be_more_precise_or_reliable_than_more(trust: str) -> None:
     """Below what fits were tried of, errors were once taken to fall like those of sampling alone."""
@@ -224,7 +228,7 @@ FAMILIES = {
 }
 
 
-@pytest.mark.some(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("family", list(FAMILIES))
 @pytest.mark.parametrize("trust", ["two_collectors", "central", "local"])
 def test_a_plan_has_standard_errors_where_a_fit_of_as_many_has_and_calls_none_reliable_that_is_refused(
@@ -256,7 +260,7 @@ def test_precision_of_very_many_people_is_finite_and_positive() -> None:
     assert (np.diff(errors, axis=0) < 0.0).all()
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("trust", "mu"), [("central", 1), ("two_collectors", 0.1)])
 def test_contours_have_lines_only_where_there_are_standard_errors(trust: str, mu: float) -> None:
     plan = pr.plan("y ~ x", mu=mu, n=3_000, trust=trust, **STUDY)
@@ -276,11 +280,13 @@ def test_each_line_of_the_comparison_that_has_no_numbers_or_misleads_has_a_note(
     assert "central: don't rely on intervals with so few records: " in words
 
 
+@pytest.mark.thorough
 def test_the_comparison_shows_a_coefficient_that_exists(two) -> None:
     with pytest.raises(OptionError, match="no coefficient"):
         two.compare_trust("w")
 
 
+@pytest.mark.thorough
 def test_families_are_compared_where_the_question_can_be_asked_of_several() -> None:
     counts = {"mu": 1, "trust": "local", "bounds": {"x": (-1, 1)}, "params": {"Intercept": math.log(2.0)}}
     found = pr.plan("y ~ x", n=1_000_000, family=pr.Poisson(60), **counts).compare_families()
@@ -332,6 +338,7 @@ def test_a_plan_whose_fits_are_always_marked_names_no_number_of_people() -> None
         assert "10,000,000,000" not in said
 
 
+@pytest.mark.thorough
 def test_assumed_residuals_of_a_person_are_as_alike_as_is_said() -> None:
     asked = {"bounds": {"y": (-60, 80), "x": (-4, 4)}, "scale": 2.0, "n": 500, "mu": 50}
     plan = pr.plan("y ~ x", **asked)
@@ -374,7 +381,7 @@ def test_a_plan_knows_rows_of_a_person_and_how_alike_they_are() -> None:
     assert not within.compare_trust().table["people"].isna().any()
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("formula", "more"),
     [

@@ -15,6 +15,7 @@ SHARES = {"share": 0.4, "difference": 0.05}
 MEANS = {"mean": 50, "sd": 12, "bounds": (18, 90), "difference": 2}
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("trust", ["local", "two_collectors", "central"])
 @pytest.mark.parametrize("missing", ["noise", "raise"])
 @pytest.mark.parametrize("asked", [SHARES, MEANS], ids=["share", "mean"])
@@ -116,6 +117,7 @@ def test_plans_draw_powers_and_list_detectable_effects() -> None:
     assert wide.iloc[0, 0] == pytest.approx(table.loc["x", "detectable"], rel=1e-9)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("trust", ["local", "two_collectors"])
 @pytest.mark.parametrize("more", [{"n": 5000}, {"n": 4321, "difference": 0.08}, {"difference": 0.05}])
 def test_the_table_of_trust_models_has_the_plans_own_records(trust, more) -> None:

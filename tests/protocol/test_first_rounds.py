@@ -20,6 +20,7 @@ def first_unmarked(d, mu, **more):
     return low
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("mu", [0.1, 0.5, 1.0, 2.0])
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 10, 30, 64])
 @pytest.mark.parametrize("more", [{}, {"varying": True}, {"declared": True}], ids=["plain", "varying", "declared"])

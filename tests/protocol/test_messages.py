@@ -283,6 +283,7 @@ def test_a_radius_that_is_one_step_too_large_is_refused(role):
         study.read_plan(changed(PAYLOAD, lambda p: p["roles"][role].update(radius=radius + 1)))
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("where", PLACES)
 def test_texts_are_of_one_line_and_show_all_that_they_have(where):
     def put(text):

@@ -44,6 +44,7 @@ def accepts(name, payload):
     return schema(name).is_valid(json.loads(payload))
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("family", SCORES)
 def test_plans_are_as_the_schema_says(family):
     assert accepts("plan", study.plan_payload(study_plan(family)))
@@ -85,6 +86,7 @@ WRONG_SUMS = {
 }
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("which", WRONG_SUMS)
 def test_plans_of_two_collectors_are_as_the_schema_says(which):
     assert accepts("plan", SUM_PAYLOAD)
@@ -94,6 +96,7 @@ def test_plans_of_two_collectors_are_as_the_schema_says(which):
         study.read_plan(wrong)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("role", SUM_PLAN.roles)
 def test_states_and_shares_of_two_collectors_are_as_the_schema_says(role):
     payload = messages.state_payload(field_state(HASH, sum_ask(SUM_PLAN, role)))
@@ -137,6 +140,7 @@ WRONG = {
 }
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("name", "which"), [(name, which) for name in WRONG for which in WRONG[name][1]])
 def test_what_the_parser_refuses_the_schema_does_where_it_can(name, which):
     payload, changes = WRONG[name]
@@ -157,6 +161,7 @@ def an_example(name):
     return [name, *[X] * {"where": 3, **dict.fromkeys(trees.ONE, 1)}.get(name, 2)]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", trees.OPERATIONS)
 def test_operations_of_the_schema_are_those_of_the_parser(name):
     tree, columns = an_example(name), {c.name: c for c in PLAN.columns}

@@ -32,6 +32,7 @@ LAYOUTS = st.builds(
 )
 
 
+@pytest.mark.thorough
 @settings(max_examples=100, deadline=None)
 @given(layout=LAYOUTS, updates=st.integers(0, 800))
 def test_joined_blocks_are_sums_of_the_path_whatever_the_number_of_updates(layout, updates):
@@ -45,6 +46,7 @@ def test_joined_blocks_are_sums_of_the_path_whatever_the_number_of_updates(layou
     np.testing.assert_array_equal(found.edge_sums, sums[np.array(past, dtype=int) - 1])
 
 
+@pytest.mark.thorough
 @settings(max_examples=40, deadline=None)
 @given(layout=LAYOUTS, updates=st.integers(0, 300))
 def test_moved_blocks_are_those_of_the_path_about_another_reference(layout, updates):
@@ -120,6 +122,7 @@ def saved():
     return blocks.to_arrays(walked(LAYOUT, UPDATES)[0])
 
 
+@pytest.mark.thorough
 @settings(max_examples=60, deadline=None)
 @given(layout=LAYOUTS, updates=st.integers(0, 300))
 def test_what_was_saved_comes_back_and_goes_on_as_if_nothing_had_happened(layout, updates):

@@ -36,6 +36,7 @@ def published_gap(n: int) -> tuple[np.ndarray, np.ndarray, float]:
     return beta - printed, printed, mse - table["test_mse"]["OLS"]
 
 
+@pytest.mark.thorough
 @pytest.mark.reference
 def test_integer_coding_reproduces_the_published_ols():
     n = 200_000
@@ -69,6 +70,7 @@ def test_another_order_of_levels_would_not_reproduce_it():
     assert abs(beta[at] - table["OLS"][at]) > 0.02
 
 
+@pytest.mark.thorough
 def test_us_insurance_formula_is_the_documented_one():
     frame = datasets.us_insurance(100_000)
     factors = ["smoker", "gender", *[c for c in frame if str(frame[c].dtype) == "category"]]
@@ -106,6 +108,7 @@ def test_us_insurance_formula_is_the_documented_one():
     assert abs(sd - 430.0) < 4.5 * 430.0 / math.sqrt(2 * len(x))
 
 
+@pytest.mark.thorough
 def test_us_insurance_marginals():
     n = 200_000
     frame = datasets.us_insurance(n)
@@ -134,6 +137,7 @@ def test_ride_sharing_fare_depends_on_distance_and_duration_only():
     assert abs(np.corrcoef(x["distance"], x["duration"])[0, 1] - 0.587) < 0.02
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", SAMPLE)
 def test_same_seed_same_rows_and_another_seed_other_rows(name):
     make = SAMPLE[name]
@@ -141,6 +145,7 @@ def test_same_seed_same_rows_and_another_seed_other_rows(name):
     assert not make(500, seed=1).equals(make(500, seed=2))
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", SAMPLE)
 def test_a_shorter_draw_is_the_beginning_of_a_longer_one(name):
     make = SAMPLE[name]
@@ -191,6 +196,7 @@ def test_declared_charges_leave_room_for_the_formula():
     assert high + 6 * 430 < bound[1]
 
 
+@pytest.mark.thorough
 def test_randhie_is_the_bundled_data_and_its_schema_names_every_column():
     frame = datasets.randhie()
     declared = Schema.declare(**datasets.randhie_schema())
@@ -226,7 +232,7 @@ def test_committed_samples_are_what_write_csv_makes(name, tmp_path):
     assert path.read_bytes() == (ROOT / "data" / f"{name}_sample.csv").read_bytes()
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("wrong", [RuntimeError("stop"), KeyboardInterrupt()], ids=["error", "interrupt"])
 @pytest.mark.parametrize("before", [None, "kept"], ids=["absent", "present"])
 def test_a_failed_write_leaves_the_target_as_it_was(wrong, before, tmp_path, monkeypatch):

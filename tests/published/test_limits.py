@@ -87,7 +87,7 @@ def test_a_large_corner_takes_the_mean_for_the_middle_of_skewed_errors():
     assert centre(law, 1e-3) == pytest.approx(law.sd * (math.log(2.0) - 1.0), abs=1e-5)
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("law", ["skewed", "heteroscedastic"])
 def test_the_limit_agrees_with_moments_of_a_sample(law):
     p, rho, mu = 3, 0.5, 2.0

@@ -64,6 +64,7 @@ def test_efficient_fit_without_privacy_agrees_with_rlm():
     check_agreement(params - rlm.params, *found, rlm.bse)
 
 
+@pytest.mark.thorough
 def test_efficient_fit_without_privacy_agrees_with_logit():
     n = 200_000
     x, y = people(n, 12, binary=True)
@@ -76,6 +77,7 @@ def test_efficient_fit_without_privacy_agrees_with_logit():
     check_agreement(params - logit.params, *found, logit.bse)
 
 
+@pytest.mark.thorough
 def test_published_tuning_without_privacy_agrees_with_rlm():
     x, y, other = heavy_tailed()
     res = pr.PrivateOnlineRegression(y, x, **UNSCALED).fit(tuning="published", inference="plug_in")
@@ -84,6 +86,7 @@ def test_published_tuning_without_privacy_agrees_with_rlm():
     assert res.bse.max() < 1.3 * other.bse.max()
 
 
+@pytest.mark.thorough
 def test_published_tuning_without_privacy_agrees_with_logit():
     x, y = people(300_000, 12, binary=True)
     other = sm.Logit(y, x).fit(disp=0)

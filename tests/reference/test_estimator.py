@@ -143,7 +143,7 @@ def more(value):
     return value + 1 if isinstance(value, int) else 1.1 * value
 
 
-@pytest.mark.some(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name", sorted(n for n in constants() if n.startswith("privreg.collector.") and n not in NOT_HERE)
 )

@@ -61,6 +61,7 @@ def both():
     return type(fit)(dataclasses.replace(held, params=theirs.params[names].to_numpy(), estimates=estimates)), theirs
 
 
+@pytest.mark.some(1)
 @pytest.mark.filterwarnings("ignore:`cat.get_categories:DeprecationWarning")  # of polars, to marginaleffects
 @pytest.mark.foreign_random
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ FITS = {
 }
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("kind", [kind for kind in FITS if kind != "central"])  # a curator's reports count them
 def test_every_summary_says_that_clamping_was_not_looked_at(kind):
     res = FITS[kind]()
@@ -66,6 +66,7 @@ def test_every_summary_says_that_clamping_was_not_looked_at(kind):
     assert (LABEL, SAID) in res.privacy.rows()
 
 
+@pytest.mark.thorough
 def test_fits_without_privacy_say_so_too():
     for model in (by_formula(mu=None), federated(mu=None)):
         assert (LABEL, SAID) in model.fit(progress=False).privacy.rows()
@@ -137,6 +138,7 @@ def test_predictions_inside_say_nothing_and_outside_are_not_clamped(fitted):
     )
 
 
+@pytest.mark.thorough
 def test_predictions_of_arrays_and_of_other_front_doors():
     res = FITS["arrays"]()
     with pytest.warns(PrivregWarning, match=r"bounds of b \(0 to 10\)"):

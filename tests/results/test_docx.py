@@ -14,6 +14,7 @@ from privreg.tables.parts import Pairs, Table
 ROWS = [["1", "", "3"], ["1", "", ""], ["", "2", ""], ["", "", ""], ["1", "2", "3"]]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("facts", [(), (("n", ["1", "", ""]),)])
 def test_an_empty_cell_stays_a_cell(facts) -> None:
     table = Table([f"x{i}" for i in range(len(ROWS))], ["a", "b", "c"], ROWS, facts=facts)
@@ -26,6 +27,7 @@ def opened(*parts):
     return docx.Document(BytesIO(as_docx(parts)))
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

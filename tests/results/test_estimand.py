@@ -70,7 +70,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", CASES)
 def test_without_noise_estimates_solve_their_own_equation(name):
     """On the fitted rows: what is left is that rounds and groups have different records."""
@@ -93,6 +93,7 @@ def test_the_published_chain_has_its_own(name):
     assert np.abs(apart).max() < 6  # t-ratios of random scaling, which have long tails
 
 
+@pytest.mark.thorough
 def test_it_is_the_root_of_the_equation_as_it_is_written():
     rows = bent(4000, seed=3)
     res = model(rows=bent(30_000), mu=4).fit(seed=1, progress=False)
@@ -166,6 +167,7 @@ def test_it_is_found_where_noise_has_put_a_rare_level_far_out():
         np.testing.assert_allclose(other, found, atol=1e-6)
 
 
+@pytest.mark.thorough
 def test_saved_results_keep_their_equation_and_rounds(tmp_path):
     res = model(rows=bent(30_000), mu=4).fit(seed=1, progress=False)
     res.save(tmp_path / "r.privreg")
@@ -214,7 +216,7 @@ ENDLESS = {
 }
 
 
-@pytest.mark.some
+@pytest.mark.some(2)
 @pytest.mark.parametrize("trust", ["local", "two_collectors"])
 @pytest.mark.parametrize("name", ENDLESS)
 def test_rows_on_which_there_is_no_root_are_refused(name, trust):
@@ -226,6 +228,7 @@ def test_rows_on_which_there_is_no_root_are_refused(name, trust):
         estimand(plain, ENDLESS[name](bent(300, 1)))
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", CASES)
 def test_rows_that_do_not_tell_coefficients_apart_are_refused(name):
     if name in {"mean", "offset"}:
@@ -236,7 +239,7 @@ def test_rows_that_do_not_tell_coefficients_apart_are_refused(name):
         res.estimand(rows.assign(b=rows["a"]))
 
 
-@pytest.mark.some
+@pytest.mark.some(1)
 @pytest.mark.parametrize("tau", [0.01, 0.25, 0.5, 0.9, 0.99])
 @pytest.mark.parametrize("kind", ["few", "zeros", "whole", "tails", "one"])
 @pytest.mark.parametrize("n", [20, 1000])
@@ -267,7 +270,7 @@ def test_quantiles_have_the_least_loss_that_there_is(tau, kind, n):
     assert best - 1e-9 <= loss(theta) <= best + 1e-6
 
 
-@pytest.mark.some
+@pytest.mark.thorough
 @pytest.mark.parametrize("trust", ["local", "two_collectors"])
 @pytest.mark.parametrize("family", [pr.Quantile(0.05), pr.Quantile(0.9), pr.Expectile(0.99), pr.Huber()])
 @pytest.mark.filterwarnings("ignore::privreg.errors.PrivregWarning")
@@ -295,6 +298,7 @@ def test_it_says_where_several_are_as_good():
         assert res.estimand(rows.assign(y=np.repeat([-7.0, 0.5, 11.0], [33, 34, 33]))).item() == pytest.approx(0.5)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("start", [1e-3, 0.3, 100.0])
 def test_the_threshold_is_that_of_the_residuals(start):
     """From any other c."""
@@ -306,6 +310,7 @@ def test_the_threshold_is_that_of_the_residuals(start):
         res.estimand(rows.assign(y=2.0))
 
 
+@pytest.mark.thorough
 def test_of_a_curator_it_is_that_of_its_own_rows_but_for_noise():
     rows = bent(5000)
     res = model(rows=rows, mu=4, trust="central").fit(progress=False)

@@ -31,7 +31,7 @@ def res():
     return array_model(20_000).fit(seed=1, progress=False)
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("name", FRAMES)
 def test_all_columns_are_printed_in_a_terminal_of_80_columns(res, name):
     frame = FRAMES[name](res)
@@ -54,7 +54,7 @@ def test_what_is_computed_from_a_table_is_printed_and_saved_as_one(res, tmp_path
     pd.testing.assert_frame_equal(res.tidy(), pd.DataFrame(res.tidy()))
 
 
-@pytest.mark.some
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", FRAMES)
 @pytest.mark.parametrize("ending", [".tex", ".docx", ".html", ".md", ".txt"])
 def test_documents_have_the_decimals_to_which_a_table_was_rounded(res, name, ending, tmp_path):
@@ -123,6 +123,7 @@ def test_no_name_is_computed_by_a_spreadsheet(frame, tmp_path):
     assert len(cells) == (len(frame) + 1) * (frame.shape[1] + frame.index.nlevels * (frame.index[0] != 0))
 
 
+@pytest.mark.thorough
 def test_ratios_say_whose_errors_stand_beside_them():
     rng = np.random.default_rng(1)
     x = rng.uniform(-1, 1, 20_000)
@@ -173,6 +174,7 @@ RESULTS = {
 }  # fmt: skip
 
 
+@pytest.mark.some(1)
 @pytest.mark.filterwarnings("ignore::privreg.errors.PrivregWarning")
 @pytest.mark.parametrize("kind", RESULTS)
 def test_limits_are_the_same_wherever_they_are_shown(kind):

@@ -15,6 +15,7 @@ def res():
     return model.fit(seed=1, progress=False)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
@@ -56,6 +57,7 @@ def test_terms_that_are_in_interactions_have_a_note(res):
     assert list(table.columns) == ["df", "df_denom", "chi2", "F", "PR(>F)", "reliable"]
 
 
+@pytest.mark.thorough
 def test_other_models_have_none():
     people = pr.datasets.us_insurance(4_000)
     model = pr.PrivateOnlineRegression.from_formula("charges ~ age + I(age**2) + region", people, mu=4)

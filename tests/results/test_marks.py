@@ -73,7 +73,7 @@ def moved(view, res, j):
     return out.groupby(level=0).transform("any") if "level" in before and value == "mean" else out
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", VIEWS)
 @pytest.mark.parametrize("kind", FITS)
 def test_lines_are_marked_if_and_only_if_they_change_with_the_coefficient(base, kind, name):

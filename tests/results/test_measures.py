@@ -37,6 +37,7 @@ def value(frame, name, column="estimate"):
     return float(frame.set_index("measure").loc[name, column])
 
 
+@pytest.mark.thorough
 def test_without_noise_the_measures_are_those_of_the_people_who_told():
     res, y, x = fitted("line", "huber", order="position")
     r = (y - x @ res.params.to_numpy())[-int(0.2 * N) :]
@@ -160,6 +161,7 @@ def test_a_test_set_may_be_a_file(tmp_path, monkeypatch):
         fitted("line", "huber", mu=1)[0].evaluate("test.csv")
 
 
+@pytest.mark.thorough
 def test_people_who_come_after_all_that_were_said_tell_and_send_no_score():
     y, x, bounds = made("line")
     model = pr.PrivateOnlineRegression(
@@ -179,6 +181,7 @@ def test_people_who_come_after_all_that_were_said_tell_and_send_no_score():
     assert "was said" not in " ".join(plain.privacy.notes)
 
 
+@pytest.mark.thorough
 def test_silent_people_count_for_no_measure():
     y, x, bounds = made("line")
     frame = pd.DataFrame({"y": y, "a": x[:, 1], "b": x[:, 2]})

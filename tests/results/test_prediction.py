@@ -66,7 +66,7 @@ def made(base, family, response="y", levels=None, pivot=None, **design):
 # --- the mean --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("family", IDENTITY, ids=lambda f: f.name)
 def test_lines_are_predicted_as_they_are(base, family):
     res = made(base, family)

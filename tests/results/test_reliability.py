@@ -61,6 +61,7 @@ def rare(n=40_000, share=0.01, levels=(0, 1), bounds=4, formula="y ~ x + C(g)"):
 # --- which rows --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_few_people_take_all_rows_back():
     text, res = said(lambda: array_model(3000).fit(seed=1, progress=False))
     assert text.startswith("don't rely on the intervals of all 4 coefficients (const, a, b, c): few records")
@@ -71,6 +72,7 @@ def test_few_people_take_all_rows_back():
     assert "† DON'T RELY ON THE INTERVALS: see note [" in flat(str(res.summary()))
 
 
+@pytest.mark.thorough
 def test_predictions_and_trajectories_say_what_takes_them_back():
     res = with_notes(array_model(9000).fit(seed=1, progress=False), NOTE)
     found = res.get_prediction(np.array([[1.0, 0.5, 0.5, 0.5]]))
@@ -83,6 +85,7 @@ def test_predictions_and_trajectories_say_what_takes_them_back():
     assert axes[0].get_xlim() == pytest.approx(tuple(res.trajectory()["n"].iloc[[0, -1]]))
 
 
+@pytest.mark.thorough
 def test_enough_people_are_not_warned_and_have_no_marks():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -94,7 +97,7 @@ def test_enough_people_are_not_warned_and_have_no_marks():
         assert "RELY" not in text
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("share", "levels", "concerned"),
     [
@@ -114,6 +117,7 @@ def test_a_rare_level_takes_its_own_row_back_and_the_intercept_as_reference(shar
     assert "† DON'T RELY ON THE MARKED INTERVALS: see note [" in flat(str(res.summary()))
 
 
+@pytest.mark.thorough
 def test_bounds_far_too_wide_take_their_column_and_the_constant_back():
     _, res = said(lambda: rare(share=0.5, bounds=400).fit(seed=1, progress=False))
     table = res.tidy().set_index("term")["reliable"]
@@ -141,7 +145,7 @@ def test_what_crosses_a_factor_and_a_number_is_told_by_the_level_and_not_by_its_
         assert "nan" not in str(res.summary())
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("right", "share", "marked"),
     [
@@ -256,6 +260,7 @@ def calls_of(name):
                 yield node.args[0], {k.arg for k in node.keywords}
 
 
+@pytest.mark.thorough
 def test_the_table_has_every_code_that_is_used_and_no_other():
     files = [path for package in (pr, privreg_field) for path in Path(package.__file__).parent.rglob("*.py")]
     texts = [path.read_text() for path in files if path.name != "diagnostics.py"]
@@ -267,6 +272,7 @@ def test_the_table_has_every_code_that_is_used_and_no_other():
     assert (FEW.severity, Diagnostic("seeded", "").severity) == ("doubt", "caution")
 
 
+@pytest.mark.thorough
 def test_every_text_of_the_table_is_used_and_given_its_values():
     texts = {}
     for code, row in CODES.items():
@@ -289,6 +295,7 @@ def test_every_text_of_the_table_is_used_and_given_its_values():
     }  # whose code is a variable there
 
 
+@pytest.mark.thorough
 def test_a_doubt_of_one_method_marks_its_rows_only_there():
     res = array_model(20_000).fit(seed=1, progress=False, inference=("between_lanes", "random_scaling"))
     own = doubt("curvature", "unsure", of="the random-scaling intervals")
@@ -325,12 +332,14 @@ def test_marked_rows_in_text_html_and_latex(doubted):
     assert max(map(len, summary.as_text().split("\n"))) <= 80
 
 
+@pytest.mark.thorough
 def test_marks_of_estimates_without_intervals():
     bare = with_notes(array_model(3000).fit(seed=1, progress=False, inference=None), NOTE)
     assert "† DON'T RELY ON THE MARKED ESTIMATES: see note [1]" in flat(str(bare.summary()))
     assert bare.tidy()["reliable"].tolist() == [True, False, True, True]
 
 
+@pytest.mark.thorough
 def test_compared_tables_mark_the_estimate(doubted):
     sound = with_notes(doubted)
     both = pr.compare([sound, doubted], names=["good", "bad"])
@@ -500,7 +509,7 @@ def valley(n=100_000, deep=True):
     return pd.DataFrame({"x": x, "g": np.where(g, "y", "n"), "y": x + apart + rng.standard_normal(n)})
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("deep", [True, False])
 def test_a_group_whose_curvature_nothing_tells_is_taken_back(deep):
     model = pr.PrivateOnlineRegression.from_formula(
@@ -513,7 +522,7 @@ def test_a_group_whose_curvature_nothing_tells_is_taken_back(deep):
     assert table.loc["x", "reliable"]
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("low", "high", "reliable"),
     [(-5, 5, True), (-5, 0, False), (4, 9, False), (0, 5, True), (-500, 500, True)],
@@ -548,7 +557,7 @@ def by_person(mu, seed, rows=20_000, each=5, *, shuffled=False, **given):
         return model.fit(seed=seed, progress=False)
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("mu", "each", "code"), [(1, 5, "repeated"), (3, 5, "alike"), (3, 1, None), (0.2, 5, None)])
 def test_several_rows_of_a_person_are_noted_by_what_they_can_do_to_standard_errors(mu, each, code):
     res = by_person(mu, 1, 60_000, id="id", max_per_id=each)

@@ -80,7 +80,7 @@ def flat(text):
 # --- text -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 def test_text_shows_the_numbers_of_tidy_and_no_others(fitted):
     rows = table_lines(fitted.summary(0.1).as_text())
     table = fitted.tidy(alpha=0.1)
@@ -262,7 +262,7 @@ def test_a_narrow_page_shows_all_numbers_below_their_names(fitted):
     assert "@media (max-width: 36em)" in page
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 def test_a_fit_in_one_line(fitted, bare):
     line = fitted.glance()
     assert len(line) == 1

@@ -58,6 +58,7 @@ def pr_like(results, **fields):
 # --- terms -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_terms_are_tested_as_in_statsmodels(base, rows):
     ours, theirs = twin(base, rows, RIGHT)
     expected = theirs.wald_test_terms(scalar=True).table
@@ -160,6 +161,7 @@ def test_tables_of_tests_have_pandas_names_and_files(base, rows, tmp_path):
             view.to_stata("t.dta")
 
 
+@pytest.mark.thorough
 def test_doubts_are_shown_on_the_terms_they_concern(base, rows):
     ours, _ = twin(base, rows, RIGHT)
     at = ours._fit.names.index("C(g)[T.c]")
@@ -229,7 +231,7 @@ def test_fits_that_are_not_nested_are_refused(base, rows):
 # --- levels ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", ["holm", "hs", "bonferroni", "fdr_bh"])
 def test_pairs_of_levels_are_tested_as_in_statsmodels(base, rows, method):
     ours, theirs = twin(base, rows, "x + C(g) + s")
@@ -242,7 +244,7 @@ def test_pairs_of_levels_are_tested_as_in_statsmodels(base, rows, method):
     assert list(got)[6:] == [f"pvalue-{tests.method}", f"reject-{tests.method}", "reliable"]
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("right", ["0 + C(g) + x", "C(g, Sum) + x", "C(g, Treatment('c')) + x"])
 def test_pairs_do_not_depend_on_the_coding(base, rows, right):
     plain = twin(base, rows, "C(g) + x")[0].t_test_pairwise("g").result_frame

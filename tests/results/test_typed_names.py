@@ -86,6 +86,7 @@ def _in_place(res, typed):
     return {typed if j == at else n: 2.0 * (j == at) for j, n in enumerate(res._fit.names)}
 
 
+@pytest.mark.thorough
 def test_a_calculated_terms_name_is_said(res):
     for typed in ("x**2 = 0", "z + x ** 2"):
         with pytest.raises(FormulaError, match=r"x\*\*2 is called 'I\(x \*\* 2\)' there; write 'I\(x \*\* 2\) = 0'"):
@@ -94,7 +95,7 @@ def test_a_calculated_terms_name_is_said(res):
         res.t_test("I(x**2) = 0, q = 0")
 
 
-@pytest.mark.some
+@pytest.mark.some(1)
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize(("name", "typed"), CASES)
 def test_a_coefficients_name_is_known_with_blanks_and_without(res, door, name, typed):
@@ -102,6 +103,7 @@ def test_a_coefficients_name_is_known_with_blanks_and_without(res, door, name, t
     np.testing.assert_equal(DOORS[door](res, typed), DOORS[door](res, name))
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("name", "typed"), TERMS)
 def test_a_terms_name_is_known_with_blanks_and_without(res, name, typed):
     for of in (res.wald_test, res.t_test):
@@ -110,11 +112,13 @@ def test_a_terms_name_is_known_with_blanks_and_without(res, name, typed):
     assert _joined(res, typed).equals(_joined(res, name))
 
 
+@pytest.mark.thorough
 def test_a_factor_and_a_curve_are_known_with_blanks_and_without(res):
     assert str(res.t_test_pairwise("C( g )")) == str(res.t_test_pairwise("C(g)"))
     assert res.smooth(SPLINE.replace("=", " = ")).term == res.smooth(SPLINE).term == SPLINE
 
 
+@pytest.mark.thorough
 def test_a_plan_takes_a_name_without_blanks():
     declared = {"bounds": {"x": (-1, 1), "y": (0, 5)}}
     widths = [
@@ -123,6 +127,7 @@ def test_a_plan_takes_a_name_without_blanks():
     assert list(widths[0].goal.effects) == list(widths[1].goal.effects) == ["I(x ** 2)"]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("name", "typed"), CASES)
 def test_a_first_guess_is_taken_by_names_with_blanks_and_without(name, typed):
     declared = {"bounds": {n: BOUNDS[n] for n in "xyz"}, "levels": {n: LEVELS[n] for n in "gs"}}

@@ -85,7 +85,7 @@ def check(text):
         assert columns(line) <= 80, line
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", MODELS)
 def test_summaries_fit_a_terminal_and_are_sound_latex(name):
     res = fitted(name)

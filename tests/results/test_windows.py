@@ -74,6 +74,7 @@ def test_forgetting_halves_weights():
     np.testing.assert_allclose(weights[1:] / weights[:-1], 2.0 ** (np.diff(middle) / 300.0), rtol=1e-12)
 
 
+@pytest.mark.thorough
 def test_no_change_has_a_uniform_p_value():
     steps, rng = made(), np.random.default_rng(3)
     weights = numerics.equal(steps, 400.0)
@@ -106,6 +107,7 @@ def test_windows_say_where_they_begin_late_as_the_fit_left_rounds_out(steady):
     assert "left out main rounds before record" in " ".join(str(late).split())
 
 
+@pytest.mark.thorough
 def test_a_jump_is_seen_and_the_present_is_the_last_part():
     res = stream(slope=lambda t: np.where(t < 0.5, 1.0, 2.0)).results()
     found = res.windows(10_000)
@@ -130,6 +132,7 @@ def test_windows_are_saved_with_results(steady, tmp_path):
 FACTS = {"moments": {"x": (0, 1), "y": (0, 1)}, "family": pr.Huber(1.345, scale=1)}
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("method", ["batch_means", "path_curvature", "plug_in"])
 def test_windows_of_the_published_chain_are_means_of_its_iterates(method):
     frame = rows(20_000)
@@ -278,6 +281,7 @@ def test_windows_are_drawn(steady):
     plt.close(axes[0].figure)
 
 
+@pytest.mark.thorough
 def test_windows_are_of_what_had_come_when_the_results_were_made():
     run = stream(30_000)
     held, stored = run.results(), pickle.loads(pickle.dumps(run.results()))  # what is stored is worked out

@@ -184,6 +184,7 @@ def test_wrong_json(text, match, tmp_path):
         read(tmp_path, text, "s.json")
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     "text",
     [
@@ -291,6 +292,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.thorough
 def test_fit_takes_a_schema(folder, capsys):
     given = ("fit", "charges ~ age + smoker", folder / "people.parquet", "--mu", 1, "--seed", 1)
     words = ("--bounds", "age=18:65", "charges=0:35000", "--levels", "smoker=no,yes")
@@ -419,7 +421,7 @@ def test_wrong_words(words, capsys):
     assert err.startswith("privreg: error: ")
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", ["people.parquet", "people.pq", "people.csv"])
 def test_data_writes_by_the_suffix_with_its_schema(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

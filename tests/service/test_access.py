@@ -95,6 +95,7 @@ def kept_of_several(folder):
     return make, Several(folder).schedulers
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("public", [False, True])
 @pytest.mark.parametrize("of", [kept_by_one, kept_by_two, kept_of_several])
 def test_what_each_address_asks_for(tmp_path, monkeypatch, of, public):
@@ -136,6 +137,7 @@ def test_tokens_are_not_in_the_database_and_the_analyst_may_not_operate(world, r
         assert client.get(f"{OF}/export", headers=bearer(ANALYST)).status_code == 403
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", ["analyst", "reader"])
 def test_a_token_is_rotated_without_a_gap_and_ends(world, run, name):
     first = ANALYST if name == "analyst" else granted(world, run, name, "results", "cells")
@@ -321,7 +323,7 @@ def test_states_and_broken_databases_are_events(world, monkeypatch):
 # --- how a server ends ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("signals", [["SIGTERM", "SIGINT", "SIGTERM"], ["SIGINT", "SIGINT"], ["SIGINT"], ["SIGTERM"]])
 @pytest.mark.usefixtures("usual_rounds")  # as the process has
 def test_a_server_that_is_stopped_answers_what_was_asked(world, signals):
@@ -394,6 +396,7 @@ def test_what_the_commands_offer_is_what_there_is():
     assert set(choices["verb"]) == {*others, *VERBS, *_ACCESS}
 
 
+@pytest.mark.thorough
 def test_each_person_gets_an_invitation_beside_what_the_list_has(world):
     prepared(str(world.folder / "sleep.plan"), world.url)
     before = world.store.about().issued
@@ -432,6 +435,7 @@ def test_a_list_that_is_none_is_refused_without_naming_anybody(world, capsys, pe
     assert not out.exists()
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("kind", ["svg", "png"])
 def test_links_are_also_codes(world, kind):
     segno = pytest.importorskip("segno", reason="segno is not installed: pip install './packages/field[qr]'")

@@ -165,6 +165,7 @@ def test_a_cap_counts_the_whole_before_the_first_report(several, tmp_path):
     assert not [body for body in posted if body is not None]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("lost", [("who",), ("hours", "tired")])
 def test_a_device_that_loses_analyses_answers_the_others_and_sends_them_later(several, tmp_path, lost):
     memory, sent = Memory(tmp_path / "me.db"), {name: [] for name in lost}
@@ -224,6 +225,7 @@ def test_people_that_are_split_answer_one_analysis(tmp_path):
         assert posted.status == 403
 
 
+@pytest.mark.thorough
 def test_states_and_reports_of_an_analysis_are_no_others(several):
     with several.serve() as url:
         own = f"{url}/v1/studies/sleep/analyses"
@@ -337,6 +339,7 @@ class Both(Several):
                 break
 
 
+@pytest.mark.thorough
 def test_a_study_in_parts_is_combined_and_a_part_that_lies_is_outvoted(tmp_path, monkeypatch):
     n = 1_200
     more = {"analyses": None, "parts": 4, "formula": "hours ~ age + C(shift)", "family": "huber", "rows": n}

@@ -90,6 +90,7 @@ def test_a_report_counts_once(client, world):
     assert [int(v) for v in told[0]["squares"]] == [v * v for v in values]
 
 
+@pytest.mark.thorough
 def test_states_go_on_when_enough_have_answered(client, world):
     for body in world.bodies(10):
         assert post(client, body).status_code == 201
@@ -158,6 +159,7 @@ def test_other_verbs_and_addresses_are_refused(client):
     problem(client.get("/nothing"), 404, "")
 
 
+@pytest.mark.thorough
 def test_an_address_may_not_ask_all_the_time(world):
     with TestClient(make(world.scheduler, Options(rate=2.0))) as client:
         statuses = [client.get(f"{OF}/plan").status_code for _ in range(12)]
@@ -182,6 +184,7 @@ def test_a_full_queue_and_a_full_disk_ask_devices_to_come_again(client, world, m
     problem(post(client, body), 503, "could not be kept")
 
 
+@pytest.mark.thorough
 def test_nothing_of_a_report_is_in_an_answer_a_log_or_the_numbers(client, world, caplog, capfd):
     caplog.set_level(logging.DEBUG)
     (body,) = world.bodies(1)
@@ -215,6 +218,7 @@ def test_results_need_the_analysts_token(client, world):
         assert anybody.get(f"{OF}/results").status_code == 200
 
 
+@pytest.mark.thorough
 def test_results_are_those_that_an_analyst_computes(world):
     world.answer(400)
     with TestClient(make(world.scheduler, FREE)) as client:
@@ -229,6 +233,7 @@ def test_results_are_those_that_an_analyst_computes(world):
 # --- time ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_a_study_closes_and_takes_what_is_on_its_way(client, world):
     early, late = world.bodies(2)
     world.clock.now = world.plan.closes + 1
@@ -377,6 +382,7 @@ def test_a_leap_that_stands_is_believed():
     assert clock.sure
 
 
+@pytest.mark.thorough
 def test_a_round_closes_by_age(tmp_path):
     world = World(tmp_path, round_hours=1.0, least=0.5)
     world.store.take([world.arrived(b) for b in world.bodies(2)], {})
@@ -408,6 +414,7 @@ def test_the_document_names_every_address_and_nothing_else(client):
     assert json.loads(files("privreg_field.service.http").joinpath("openapi.json").read_text()) == document
 
 
+@pytest.mark.thorough
 def test_answers_are_as_the_document_says(client, world):
     document = client.get("/openapi.json").json()
     (body,) = world.bodies(1)
@@ -521,6 +528,7 @@ def test_it_is_ready_only_if_a_report_can_be_kept(client, world, monkeypatch):
     assert post(client, second).status_code == 201
 
 
+@pytest.mark.thorough
 def test_readiness_costs_a_write_a_second_at_most(client, monkeypatch):
     service, tried = client.app.state.service, []
     own = service.writer.put

@@ -54,6 +54,7 @@ def study(base):
 # --- results -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_advice_on_measures_names_the_studys_file(study):
     res = study.results()
     with pytest.raises(AttributeError, match=r"measures: 0\.05 in the study's file releases a private one"):
@@ -62,6 +63,7 @@ def test_advice_on_measures_names_the_studys_file(study):
         _ = res.fit_measures
 
 
+@pytest.mark.thorough
 def test_results_are_those_of_a_fit_in_process_with_the_same_reports(world, study):
     res, fit = study.results(), in_process(world)
     assert_same(res, fit)
@@ -86,6 +88,7 @@ def test_a_study_of_one_analysis_without_a_name_has_none_to_choose(base, study, 
     assert [*found, " ".join(capsys.readouterr().err.split()).removeprefix("privreg results: error: ")] == said
 
 
+@pytest.mark.thorough
 def test_results_say_whose_devices_reported(study, tmp_path):
     res = study.results()
     said = res.summary(details=True).as_text()
@@ -101,6 +104,7 @@ def test_results_say_whose_devices_reported(study, tmp_path):
     np.testing.assert_allclose(res.predict({"age": [40.0]}), res.params @ [1.0, 40.0])
 
 
+@pytest.mark.thorough
 def test_a_study_shows_what_is_known_of_it(world, study):
     said = repr(study)
     assert "1,130 of 1,200 invited" in said
@@ -378,6 +382,7 @@ def test_results_at_the_shell(base, tmp_path, capsys):
     assert "no file" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_a_study_takes_over_the_target_of_an_earlier_fit(tmp_path):
     model = pr.PrivateOnlineRegression.from_formula("hours ~ age", people(4000, 5), mu=8, bounds=DECLARED["bounds"])
     first = model.fit()

@@ -142,6 +142,7 @@ def test_a_backup_is_of_one_moment_while_reports_come(world):
     thread.join()
 
 
+@pytest.mark.thorough
 def test_studies_of_one_database_are_copied_one_by_one(tmp_path):
     if postgres.MISSING:
         pytest.skip(f"{postgres.MISSING} missing")
@@ -240,6 +241,7 @@ def moved(world, url):
     return run_verb(a, [world.plan], world.url, world.folder / "study.db", partial(_audited, a))
 
 
+@pytest.mark.some(1)
 def test_a_study_that_is_served_is_not_moved(world):
     with world.store.alone(), pytest.raises(OptionError, match="another privreg serve"):
         moved(world, other_of(world))
@@ -415,6 +417,7 @@ def test_rows_of_a_sealed_study_tell_no_order_in_which_reports_came(tmp_path):
     assert chains.plain(world.store.cells()) == added_up(world.store)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_analyses_of_a_study_are_copied(tmp_path, kind):
     several = Several(tmp_path)

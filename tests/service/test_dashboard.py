@@ -95,6 +95,7 @@ def test_the_curves_library_is_unmodified():
     assert {f.name: hashlib.sha256(f.read_bytes()).hexdigest() for f in folder.iterdir()} == UPLOT
 
 
+@pytest.mark.thorough
 def test_the_page_has_words_for_every_phase_of_a_study(tmp_path):
     for name in ("view.js", "curves.js"):
         text = files("privreg_field.service").joinpath("web", "dashboard", name).read_text()
@@ -162,6 +163,7 @@ def test_every_phase_of_a_study_with_two_collectors_is_told(tmp_path):
         pair.leave(place)
 
 
+@pytest.mark.thorough
 def test_counts_are_for_analysts(client):
     for path in ("progress", "events"):
         for given_ in ({}, {"Authorization": "Bearer no"}):
@@ -169,6 +171,7 @@ def test_counts_are_for_analysts(client):
         assert client.get(f"/v1/studies/sleep/{path}?token={ANALYST}").status_code == 401
 
 
+@pytest.mark.thorough
 def test_counts_tell_what_came_and_what_became_of_it(client, world):
     (one, *more) = world.bodies(5)
     post = {"url": "/v1/studies/sleep/reports", "headers": {"content-type": "application/json"}}
@@ -188,6 +191,7 @@ def test_counts_tell_what_came_and_what_became_of_it(client, world):
     assert len(said["ahead"]) == len(world.scheduler.chain.plan.rounds) - 1
 
 
+@pytest.mark.thorough
 def test_rounds_are_planned_open_and_closed(world):
     late = world.bodies(10)
     world.answer(350)
@@ -331,6 +335,7 @@ def test_a_database_that_is_gone_is_asked_again_and_a_fault_is_no_silence(world,
 # --- estimates -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_results_with_doubts_are_told(client, world):
     world.answer(600)
     told = client.get("/v1/studies/sleep/results", headers=KNOWN).json()
@@ -352,6 +357,7 @@ def watched():
     return {name: model.fit(inference=name, seed=3) for name in ("anytime", "sandwich")}
 
 
+@pytest.mark.thorough
 def test_the_band_is_that_of_anytime_and_intervals_those_of_the_sandwich(watched):
     told = [picture.estimates(watched[name]) for name in ("sandwich", "anytime")]
     assert told[0]["coefficients"] == told[1]["coefficients"]

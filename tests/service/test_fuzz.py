@@ -24,7 +24,7 @@ def two(folder):
     return sums.make(pair.schedulers[0], OPEN)
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("of", "addresses"), [(one, 15), (two, 16)])
 def test_the_fuzzed_document_holds(of, addresses, tmp_path):
     """Events don't end, and aren't fuzzed; the document's own address isn't in it."""

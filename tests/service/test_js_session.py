@@ -426,6 +426,7 @@ def test_an_answer_that_is_none_of_the_choices_is_stopped_before_a_state_is_aske
     assert device.refuses(words, Study(), answers={**GOOD, **answers})["log"] == ["get plan"]
 
 
+@pytest.mark.thorough
 def test_both_devices_say_the_same_of_a_status():
     text = "import(process.argv[1]).then(c => console.log(JSON.stringify([c.SAID, c.meaning(418), c.meaning(425)])))"
     module = (Path(client.__file__).parents[1] / "service" / "web" / "device" / "client.js").as_uri()

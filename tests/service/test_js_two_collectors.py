@@ -91,6 +91,7 @@ def device(js, server, tmp_path):
 # --- what is sent --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("role", sum_plan().roles)
 def test_each_collector_gets_a_share_and_both_add_up(device, role):
     one = device.study(role=role)

@@ -207,6 +207,7 @@ def test_npm_packs_the_modules_and_nothing_else():
     assert {f["path"] for f in packed["files"]} == {"package.json", "README.md", "LICENSE", *modules}
 
 
+@pytest.mark.thorough
 def test_the_wheel_has_the_pages(tmp_path):
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(command, cwd=KIT, check=True, capture_output=True)

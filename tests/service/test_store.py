@@ -133,6 +133,7 @@ for _kind in ("sqlite",) if postgres.MISSING else ("sqlite", "postgres"):
 del _case
 
 
+@pytest.mark.thorough
 def test_a_store_that_nobody_has_any_more_has_closed_its_connections(world):
     """From Python 3.13 on those of SQLite are warned of that nobody has closed."""
     store = open_store(world.url, "sleep")

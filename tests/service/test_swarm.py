@@ -119,6 +119,7 @@ def test_a_swarm_waits_where_a_server_is_busy(world):
         assert swarm(url, people(3), links(world, base)[:3], progress=False).statuses == {201: 3}
 
 
+@pytest.mark.thorough
 def test_a_swarm_stops_at_an_answer_that_is_none_of_the_choices(world):
     rows = people(60)
     rows["age"] = rows["age"].astype(object)
@@ -244,6 +245,7 @@ def test_a_swarms_reports_have_the_noise_that_the_plan_promises(world):
     assert abs(told.mean()) / 2.0**world.plan.bits < 4 / np.sqrt(told.size)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("kind", ["Float64", "Int32", "float32", object])
 def test_missing_answers_of_any_type_are_missing(world, kind):
     """None of pandas' and NumPy's own is an answer out of bounds, which devices would ask about again."""

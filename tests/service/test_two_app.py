@@ -52,6 +52,7 @@ def free_ports(count):
         return [s.getsockname()[1] for s in some]
 
 
+@pytest.mark.thorough
 def test_two_servers_close_a_batch_of_devices(tmp_path):
     ports = free_ports(2)
     urls = [f"http://127.0.0.1:{port}" for port in ports]
@@ -256,6 +257,7 @@ def test_a_study_that_the_other_has_not_begun_is_not_open_yet(pair):
         assert client.get(f"{OF}/sums", headers=KNOWN).json()["batches"] == []
 
 
+@pytest.mark.thorough
 def test_the_document_is_what_is_served_and_answered(client, pair):
     document = client.get("/openapi.json").json()
     routes = {r.path: r.methods - {"HEAD"} for r in client.app.routes if r.include_in_schema}
@@ -277,6 +279,7 @@ def test_the_document_is_what_is_served_and_answered(client, pair):
         jsonschema.validate(answer.json(), {**how["schema"], "components": document["components"]})
 
 
+@pytest.mark.thorough
 def test_a_page_of_one_collector_may_send_shares_to_the_other(client, pair):
     other = "http://b.example.org"
     page = client.get("/studies/sleep/")
@@ -359,7 +362,7 @@ def test_what_is_shown_does_not_depend_on_what_shares_hold(tmp_path):
     assert shown[0][0][0]["people"] == 20
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("place", [0, 1])
 @pytest.mark.parametrize("why", ["away", "few"])
 def test_the_other_collector_lags_once_it_has_been_waited_for(pair, place, why):
@@ -386,6 +389,7 @@ def test_the_other_collector_lags_once_it_has_been_waited_for(pair, place, why):
     assert lags() == [False, False]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("place", [0, 1])
 def test_nobody_is_waited_for_while_a_round_lacks_reports(pair, place):
     """A round that isn't due takes neither collector; once the study is closed it takes both."""

@@ -83,6 +83,7 @@ def same_as_in_process(pair, rows, monkeypatch):
     assert_same(results[0], stream._results(Release(0, 1.0)))
 
 
+@pytest.mark.thorough
 def test_a_study_is_the_fit_in_process(tmp_path, monkeypatch):
     same_as_in_process(Pair(tmp_path, n=0, rows=600), people(600), monkeypatch)
 

@@ -81,6 +81,7 @@ def aged(world, schema, to):
     return url
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("schema", OLD, ids=lambda p: p.stem)
 def test_a_database_of_an_earlier_version_is_brought_to_this_one_and_goes_on(tmp_path, schema, capsys):
     kind = schema.name.partition("_")[0]
@@ -154,6 +155,7 @@ def test_every_version_has_a_step_for_every_database():
     assert all(set(step) == {"sqlite", "postgresql"} for step in t.STEPS.values())
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_migration_that_fails_changes_nothing(tmp_path, kind, monkeypatch):
     world = World(tmp_path, n=20, database=kind)
@@ -175,6 +177,7 @@ def test_a_migration_that_fails_changes_nothing(tmp_path, kind, monkeypatch):
     assert rows(store) == rows(world.store)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_later_version_is_neither_opened_nor_migrated(tmp_path, kind):
     world = World(tmp_path, n=10, database=kind)

@@ -69,7 +69,7 @@ def killed_after(monkeypatch, rows):
     monkeypatch.setattr(Stream, "_take", take)
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("way", "threads"), [*((way, 2) for way in WAYS), ("default", 1)])
 def test_a_fit_that_is_killed_again_and_again_ends_in_the_same_bits(people, tmp_path, monkeypatch, way, threads):
     kept = tmp_path / "run.privreg"
@@ -320,6 +320,7 @@ def test_what_must_not_be_stored_is_refused_before_a_row_is_read(people, tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("how", "message"),
     [

@@ -133,6 +133,7 @@ def test_a_short_fit_holds_no_such_role_and_says_so():
     assert dict(res.privacy.rows())[LABEL].endswith("how many was not counted")
 
 
+@pytest.mark.thorough
 def test_a_plan_counts_whom_a_fit_asks():
     data = rows()
     plan = model(data).plan()
@@ -185,6 +186,7 @@ def test_shares_are_unbiased_among_those_who_answer(way):
     assert abs(spread - 1.0) < 4 * math.sqrt(2.0 / np.size(off)) + 0.1  # errors are those stated
 
 
+@pytest.mark.thorough
 def test_arrays_tell_of_offset_and_exposure():
     rng = np.random.default_rng(3)
     n = 60_000
@@ -258,6 +260,7 @@ def test_columns_that_are_hardly_clamped_are_hardly_ever_named(share, chance):
     assert named <= binom.isf(1e-6, times, chance)
 
 
+@pytest.mark.thorough
 def test_a_fit_of_rows_within_their_bounds_has_no_note():
     data = rows().assign(b=lambda d: d["b"].clip(*BOX["b"]), y=lambda d: d["y"].clip(*BOX["y"]))
     times, named = 5, 0
@@ -294,6 +297,7 @@ def noted(data, **more):
     return res, note
 
 
+@pytest.mark.thorough
 def test_few_tell_that_a_third_of_the_responses_are_clamped():
     data = rows(20_000)
     narrow = {**BOX, "y": tuple(np.quantile(data["y"], [0.0, 2 / 3]).tolist())}
@@ -332,7 +336,7 @@ def related(rho, n=60_000, seed=0):
 FREE = {"a": (-5, 5), "b": (-5, 5), "y": (-9, 9)}
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("rho", "bounds", "kept"),
     [
@@ -385,6 +389,7 @@ def test_what_is_harmed_is_the_formula():
     assert found(1, 0.009, 1e9) == []  # not surely above 1%
 
 
+@pytest.mark.thorough
 def test_clamped_responses_draw_slopes_towards_0_and_clamped_covariates_make_theirs_steeper():
     data = rows(40_000)
     wide = {"a": (-1, 1), "b": (-9, 19), "y": (-20, 30)}
@@ -566,6 +571,7 @@ def test_blocks_tell_what_the_rows_hold(tmp_path):
     assert sum(exact) > 0
 
 
+@pytest.mark.thorough
 def test_lost_and_late_reports_leave_shares_as_they_are():
     data = rows(40_000)
     res = pr.simulate(model(data, mu=20).plan(), data, dropout=0.3, late=2, seed=1)

@@ -80,6 +80,7 @@ def test_equal_groups_have_the_variance_of_their_mean_and_one_degree_less() -> N
     np.testing.assert_allclose(found.cov, np.cov(each.T) / 8, rtol=1e-12)
 
 
+@pytest.mark.thorough
 def test_the_variance_of_unequal_groups_is_unbiased_and_its_law_as_many_degrees() -> None:
     """Groups of variance 1/weight: mean and Satterthwaite's degrees of 20,000 draws, within 4 standard errors."""
     rng, weights, runs = np.random.default_rng(2), np.array([1.0, 1.0, 2.0, 4.0, 9.0, 1.0, 3.0, 2.0]), 20_000
@@ -105,6 +106,7 @@ def test_groups_are_filled_up_with_rows_of_no_weight() -> None:
 # --- fits --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.some(1)
 @TRUST
 def test_a_fit_of_clusters_is_between_groups(trust: str, tmp_path: Path) -> None:
     data = schools(1, 12_000)
@@ -154,6 +156,7 @@ def test_each_group_of_clusters_is_a_sum_with_noise_of_its_own_and_once() -> Non
     pd.testing.assert_series_equal(stream.results().params, before)  # what refuses rows breaks nothing
 
 
+@pytest.mark.some(1)
 @TRUST
 def test_persons_with_several_rows_go_with_their_cluster(trust: str) -> None:
     data = pd.concat([schools(4, 3_000), schools(5, 3_000).assign(school=schools(4, 3_000)["school"])])
@@ -197,6 +200,7 @@ def test_intervals_cover_the_mean_over_clusters(trust: str, m: int) -> None:
     assert (hits >= binom.ppf(1e-4, 60, 0.95)).all()
 
 
+@pytest.mark.some(1)
 @TRUST
 def test_people_of_one_group_alone_have_no_intervals(trust: str) -> None:
     """All of one cluster, or of none that is declared, who count as people of the first and send noise."""

@@ -55,6 +55,7 @@ def curvature(z):
 # --- what they change ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_the_law_is_that_of_the_people():
     data, apart = people(), {}
     for name, given in {"none": {}, "public": {"covariates": PUBLIC}}.items():
@@ -67,7 +68,7 @@ def test_the_law_is_that_of_the_people():
     assert apart["none"] > 2 * apart["public"]
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", [{"scaling": "private", "bounds": {"y": BOX["y"]}}, {"score_weights": "unit"}])
 def test_the_law_is_in_the_coordinates_of_the_scores(options):
     data = people()
@@ -78,6 +79,7 @@ def test_the_law_is_in_the_coordinates_of_the_scores(options):
     np.testing.assert_allclose(np.quantile(progress.points, 0.9, axis=0), np.quantile(z, 0.9, axis=0), atol=0.2)
 
 
+@pytest.mark.thorough
 def test_arrays_take_them_from_columns_of_their_names():
     data = people()
     x = np.column_stack([np.ones(N), data["a"], data["b"]])
@@ -92,6 +94,7 @@ def test_arrays_take_them_from_columns_of_their_names():
 # --- what they leave -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_what_people_are_asked_is_the_same():
     plain, given = model().plan(), model().plan(covariates=PUBLIC)
     pd.testing.assert_frame_equal(plain.rounds, given.rounds)

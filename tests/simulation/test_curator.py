@@ -129,6 +129,7 @@ PLAIN: dict[str, tuple[str, dict[str, object], Callable[[str, pd.DataFrame], obj
 }
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", PLAIN)
 def test_with_a_large_budget_it_is_statsmodels_fit(name: str) -> None:
     response, given, fit = PLAIN[name]
@@ -148,7 +149,7 @@ REAL = {
 }
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", REAL)
 def test_on_real_data_too(name: str) -> None:
     which, formula, family, plain = REAL[name]
@@ -160,6 +161,7 @@ def test_on_real_data_too(name: str) -> None:
     assert np.abs((res.params - found.params) / found.bse).max() < 0.1
 
 
+@pytest.mark.thorough
 def test_without_privacy_rounds_go_on_until_nothing_moves() -> None:
     res, plain = model(None, "b ~ x + g", family="logistic", mu=None).fit(), smf.logit("b ~ x + g", rows()).fit(disp=0)
     np.testing.assert_allclose(res.params.to_numpy(), plain.params.to_numpy(), rtol=0, atol=1e-5)
@@ -167,6 +169,7 @@ def test_without_privacy_rounds_go_on_until_nothing_moves() -> None:
     assert "NOT private" in str(res.summary())
 
 
+@pytest.mark.thorough
 def test_estimates_are_near_the_truth_at_a_usual_budget(fitted: pr.PrivateResults) -> None:
     plain = smf.rlm("y ~ x + g", rows()).fit()
     assert (np.abs(fitted.params.to_numpy() - plain.params.to_numpy()) / fitted.bse.to_numpy()).max() < 3.0
@@ -189,7 +192,7 @@ MORE = {
 }
 
 
-@pytest.mark.some(8)
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", MORE)
 def test_every_family_and_option_goes_all_the_way(name: str, tmp_path: Path) -> None:
     data = rows().assign(who=np.arange(N) // 3)
@@ -207,6 +210,7 @@ def test_every_family_and_option_goes_all_the_way(name: str, tmp_path: Path) -> 
         assert np.isfinite(res.estimand(data)).all(axis=None)
 
 
+@pytest.mark.thorough
 def test_clusters_have_sums_of_their_own_in_the_last_round_alone() -> None:
     res = model(cluster="k").fit(seed=5)
     groups = res.rounds["records"] < N
@@ -216,6 +220,7 @@ def test_clusters_have_sums_of_their_own_in_the_last_round_alone() -> None:
     assert "20 random groups" in str(res.summary())
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::privreg.errors.ReliabilityWarning")
 @pytest.mark.parametrize("family", [pr.Quantile(0.9), pr.Huber(), pr.Logistic()])
 def test_few_rows_and_many_measures_leave_main_rounds_a_budget(family: pr.families.Family) -> None:
@@ -244,6 +249,7 @@ def test_measures_cost_a_share_of_the_budget() -> None:
     assert abs(accuracy["estimate"] - truth) < 4.0 * accuracy["std_error"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("trust", ["central", "two_collectors"])
 def test_an_earlier_fits_target_is_taken_over(trust: str) -> None:
     first = model(rows(2), trust=trust).fit()
@@ -286,6 +292,7 @@ def _written(write: Callable[..., None], path: Path) -> Path:
     return path
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("kind", SOURCES)
 def test_equal_rows_give_equal_bits_whatever_they_come_from(
     kind: str, fitted: pr.PrivateResults, tmp_path: Path
@@ -293,6 +300,7 @@ def test_equal_rows_give_equal_bits_whatever_they_come_from(
     assert bits(model(SOURCES[kind](tmp_path)).fit(seed=5)) == bits(fitted)
 
 
+@pytest.mark.thorough
 def test_arrays_are_taken_and_the_other_name_is_the_same() -> None:
     x = np.column_stack([np.ones(N), rows()["x"]])
     given = {"exog_names": ["const", "x"], "bounds": {"x": (-1, 1), "y": (-5, 6)}, "mu": 1}
@@ -304,6 +312,7 @@ def test_arrays_are_taken_and_the_other_name_is_the_same() -> None:
         pr.central.Regression(rows()["y"], x, trust="local", **given)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("threads", [1, 2])
 def test_rows_that_are_too_many_are_read_again_in_each_round(
     threads: int, fitted: pr.PrivateResults, parquet: Path, monkeypatch: pytest.MonkeyPatch
@@ -572,6 +581,7 @@ def test_the_audit_passes_and_catches_half_the_noise(fitted: pr.PrivateResults) 
     assert not less.verify().passed
 
 
+@pytest.mark.thorough
 def test_states_follow_from_published_sums_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace one row: each later state is what the new sums make of it, and no row has another way into it."""
     run, exact = released(rows(), monkeypatch)
@@ -711,6 +721,7 @@ def test_it_has_no_start_and_the_message_names_what_has() -> None:
         model().plan(tuning="published")
 
 
+@pytest.mark.thorough
 def test_the_published_descent_is_a_tuning_of_it() -> None:
     given = {"epochs": 20, "seed": 5, "progress": False}
     res = model().fit(tuning="published", **given)
@@ -750,7 +761,7 @@ SHELL = [
 ]
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("options", SHELL, ids=" ".join)
 def test_the_shell_has_it_with_every_option(options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     rows().assign(who=np.arange(N) // 3).to_csv(tmp_path / "rows.csv", index=False)

@@ -30,7 +30,7 @@ def rows(apart, sum_=True, n=N):
     return pd.DataFrame({"x": x, "u": u, "w": w, "y": x + 0.5 * w + 0.5 * rng.standard_normal(n)})
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("sum_", "others", "marked"), [(True, "x and u", "xuw"), (False, "x", "xw")])
 def test_collinear_columns_are_called_so_and_not_blamed_on_bounds(sum_, others, marked):
     res = fitted(rows(0.01, sum_), "y ~ x + u + w")
@@ -42,6 +42,7 @@ def test_collinear_columns_are_called_so_and_not_blamed_on_bounds(sum_, others, 
     assert table["u"] or "u" in marked
 
 
+@pytest.mark.thorough
 def test_bounds_that_are_far_too_wide_are_still_blamed():
     res = fitted(rows(0.5), "y ~ x + u + w", bounds={**BOUNDS, "x": (-90, 90)})
     notes = {note.code: note for note in res.privacy.notes}
@@ -62,7 +63,7 @@ def test_what_is_collinear_follows_from_the_map():
     assert coordinates.collinear(rows_, [3, 4], True) == {3: [1, 2]}
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("bounds", [{"x": (-1, 1)}, {"x": (-1, 1), "y": (0, 1)}])
 @pytest.mark.parametrize("arrays", [False, True])
 def test_a_response_of_1_and_2_is_no_yes_or_no(bounds, arrays):
@@ -93,6 +94,7 @@ def test_bounds_of_a_response_other_than_0_and_1_are_refused_still():
         pr.PrivateOnlineRegression.from_formula("y ~ x", rows(0.1), family="logistic", bounds=BOUNDS, mu=1)
 
 
+@pytest.mark.thorough
 def test_values_that_few_have_are_not_called_rare_where_they_are_not():
     rng = np.random.default_rng(1)
     n = 20_000
@@ -162,7 +164,7 @@ def test_a_heap_is_more_than_the_fit_expects_and_more_than_noise(share, people, 
     assert not reference.heaped(said, last._replace(number=None), 1.0)
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("zeros", "noted"), [(0.65, True), (0.0, False)])
 def test_responses_that_are_mostly_one_value_are_noted_and_what_to_use_is_said(zeros, noted):
     rng = np.random.default_rng(5)

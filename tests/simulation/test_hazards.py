@@ -105,6 +105,7 @@ def assert_same(res: object, twin: object) -> None:
     assert np.abs(off / np.outer(twin.bse, twin.bse)).max() < 1e-4
 
 
+@pytest.mark.thorough
 def test_without_noise_it_is_the_poisson_fit_of_split_rows_with_the_sandwich_by_person(exact) -> None:
     twin = poisson(people(1))
     assert exact.params.index.tolist()[:3] == ["Intercept", "C(interval)[T.(6, 12]]", "C(interval)[T.(12, 24]]"]
@@ -113,6 +114,7 @@ def test_without_noise_it_is_the_poisson_fit_of_split_rows_with_the_sandwich_by_
     assert np.abs(ratios - np.exp(twin.params)).max() < 1e-5
 
 
+@pytest.mark.thorough
 def test_people_who_enter_late_and_competing_causes_are_at_risk_as_long_as_they_are_seen() -> None:
     data = people(2, causes=("died", "moved"), late=True)
     levels = {"levels": {**HOW["levels"], "end": ["censored", "died", "moved"]}}
@@ -124,7 +126,7 @@ def test_people_who_enter_late_and_competing_causes_are_at_risk_as_long_as_they_
         assert res.model.formula == FIT(formula, **{**HOW, **levels}).formula == formula
 
 
-@pytest.mark.some
+@pytest.mark.thorough
 @pytest.mark.parametrize("trust", ["central", "two_collectors"])
 @pytest.mark.parametrize("empty", [0, 1, 2])
 def test_an_interval_without_events_is_marked_and_as_a_rule_what_does_not_depend_on_it_is_not(
@@ -170,6 +172,7 @@ def test_levels_that_come_first_and_cells_of_factors_are_among_what_may_be_predi
         assert values.sum(axis=0) == pytest.approx(1.0)  # each row is in one cell
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("curved", [False, True])
 def test_a_number_whose_log_hazard_is_no_line_in_it_is_marked_as_it_goes_with_follow_up(curved) -> None:
     """Equation (67): many have few nodes and few many; curved hazards are those of a logarithm."""
@@ -204,6 +207,7 @@ def test_fits_start_at_each_interval_s_own_hazard(rates) -> None:
     assert rows @ first.rows.T @ first.theta == pytest.approx(np.log(hazard), abs=0.01)
 
 
+@pytest.mark.thorough
 def test_effects_may_change_between_intervals_and_one_interval_is_a_constant_hazard() -> None:
     data = people(3)
     y, x, offset, _ = split(data)
@@ -269,6 +273,7 @@ def test_records_that_cannot_be_used_count_for_nothing_and_make_nothing_fail() -
     assert np.abs(FIT(formula, late, **HOW).fit(progress=False).params - b).max() < 1e-6
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("trust", ["central", "two_collectors", "silos"])
 def test_noised_fits_are_near_the_truth_and_say_what_they_estimate(trust: str) -> None:
     data = people(6, 12_000)
@@ -287,6 +292,7 @@ def test_noised_fits_are_near_the_truth_and_say_what_they_estimate(trust: str) -
         assert res.glance()["events"].item() == events
 
 
+@pytest.mark.thorough
 def test_files_and_streams_give_the_bits_of_rows_in_memory(tmp_path: Path) -> None:
     data = people(7, 1_500)
     data.to_csv(tmp_path / "people.csv", index=False)
@@ -532,6 +538,7 @@ def test_two_collectors_ask_few_events_in_a_closing_round(n, lower, closing) -> 
     assert listed.loc[listed["role"] == "pilot", "optional"].iloc[-1]
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("one_fit", "unmarked")
 def test_plans_are_for_hazard_ratios_and_say_how_many_events_there_are() -> None:
     how = {**HOW, "mu": 1}

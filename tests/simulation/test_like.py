@@ -39,6 +39,7 @@ def first(data: pd.DataFrame) -> PrivateResults:
     return _model(data).fit(seed=1)
 
 
+@pytest.mark.thorough
 def test_target_is_that_of_the_earlier_fit(data, first):
     own, like = _model(data).fit(seed=2), _model(data).fit(seed=2, like=first)
     kept = like._fit.equation
@@ -81,6 +82,7 @@ def test_budget_and_rounds_are_those_without(data, first):
     pd.testing.assert_frame_equal(own.rounds, like.rounds)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("family", [pr.Logistic(), pr.Quantile(0.8), pr.Expectile(0.7)])
 def test_other_families(family, data):
     formula = "b ~ x + w" if family.kind == "binary" else "y ~ x + w"
@@ -93,6 +95,7 @@ def test_other_families(family, data):
     assert "fixed" in str(like.summary(details=True))
 
 
+@pytest.mark.thorough
 def test_summary_and_comparison_say_whether_it_is_fixed(data, first):
     own, like = _model(data).fit(seed=2), _model(data).fit(seed=2, like=first)
     assert "fixed" not in str(own.summary(details=True))
@@ -128,6 +131,7 @@ COUNTED = {
 }
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("what", COUNTED)
 def test_records_that_count_otherwise_have_another_estimand(what, data):
     rows = data[:8000].assign(o=1.0, p=np.arange(8000) // 4)
@@ -142,6 +146,7 @@ def test_records_that_count_otherwise_have_another_estimand(what, data):
     assert made[0].plan(like=fits[0]).asked.like is not None
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("trust", ["local", "two_collectors"])
 @pytest.mark.parametrize("change", [np.nan, 0.0, 1e200, 1e-300])
 def test_a_target_that_no_fit_makes_is_refused(trust, change, data):
@@ -153,7 +158,7 @@ def test_a_target_that_no_fit_makes_is_refused(trust, change, data):
             _model(data[:8000], trust=trust).plan(like=res)
 
 
-@pytest.mark.some(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("family", ["huber", "expectile", "quantile", "logistic"])
 def test_two_collectors_take_over_map_threshold_and_length(family, data, tmp_path):
     formula = "b ~ x + w" if family == "logistic" else "y ~ x + w"
@@ -229,6 +234,7 @@ def test_what_holds_no_target_is_refused(data, first):
         _model(data).plan(like=_model(data).fit(seed=1, tuning="published"))
 
 
+@pytest.mark.thorough
 def test_the_shell_takes_it_from_a_file(data, first, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     first.save("first.privreg")

@@ -67,7 +67,7 @@ FAMILIES = {
 }
 
 
-@pytest.mark.some(5)
+@pytest.mark.thorough
 @pytest.mark.parametrize("trust", ["local", "two_collectors"])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_estimand_is_what_statsmodels_estimates(name, trust):
@@ -89,6 +89,7 @@ def test_the_estimand_is_what_statsmodels_estimates(name, trust):
     assert np.abs(z).max() < 4.5
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("trust", ["local", "two_collectors"])
 def test_medians_have_the_loss_of_statsmodels(trust):
     """Any point of an interval of the order 1/n between records minimises the loss, so losses are compared."""
@@ -231,6 +232,7 @@ def test_the_price_is_the_square_of_the_longest_row_over_the_coefficients_where_
     assert 0.8 * 7.0 / 3.0 < ratio < 1.2 * 7.0 / 3.0  # uniform: B² = 1 + 2 · 3
 
 
+@pytest.mark.thorough
 def test_rows_of_a_person_have_no_weights_either():
     data = rows("number").assign(p=np.repeat(np.arange(N // 4), 4))
     model = pr.PrivateOnlineRegression.from_formula(

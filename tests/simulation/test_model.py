@@ -37,7 +37,7 @@ def fit(formula, data, bounds=BOX, seed=1, **more):
 BOTH = pytest.mark.parametrize("tuning", ["efficient", "published"])
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @BOTH
 @pytest.mark.parametrize("scale", [0.3, "auto"])
 def test_estimates_come_back_in_the_users_units(tuning, scale):
@@ -86,7 +86,7 @@ WAYS = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @WAYS
 @pytest.mark.usefixtures("usual_rounds")
 def test_the_trajectory_ends_with_the_intervals(tuning, inference, lanes):
@@ -107,7 +107,7 @@ def test_the_trajectory_ends_with_the_intervals(tuning, inference, lanes):
     assert some["n"].nunique() > 4
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @BOTH
 def test_no_intercept_polynomials_and_offset(tuning):
     data = frame(6000)
@@ -123,7 +123,7 @@ def test_no_intercept_polynomials_and_offset(tuning):
     np.testing.assert_allclose(moved.predict(shifted.head(3)) - base, shifted["o"].head(3))
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @BOTH
 def test_factors_with_and_without_reference(tuning):
     data = frame(8000)
@@ -136,7 +136,7 @@ def test_factors_with_and_without_reference(tuning):
     np.testing.assert_allclose(cells.params[["g[u]", "g[v]", "g[w]"]], [0, 1, -1], atol=0.05)
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("lanes", [None, 8])
 def test_p_values_and_intervals_between_lanes_are_students(lanes):
     res = array_model().fit(seed=2, inference="between_lanes", lanes=lanes)
@@ -147,6 +147,7 @@ def test_p_values_and_intervals_between_lanes_are_students(lanes):
     np.testing.assert_allclose(res.conf_int(0.1)[1] - res.params, half, rtol=1e-9)
 
 
+@pytest.mark.some(1)
 @BOTH
 def test_p_values_and_intervals_are_those_of_the_limit_law(tuning):
     res = array_model().fit(seed=2, tuning=tuning, inference="random_scaling")
@@ -158,6 +159,7 @@ def test_p_values_and_intervals_are_those_of_the_limit_law(tuning):
     np.testing.assert_allclose(res.conf_int(0.1)[1] - res.params, half, rtol=1e-9)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("tuning", "methods"),
     [("efficient", ("between_lanes", "random_scaling")), ("published", ("random_scaling", "plug_in"))],
@@ -187,6 +189,7 @@ def test_wald_and_t_tests_agree_with_their_formulas(tuning, methods):
         res.wald_test("a = b, a - b = 0")
 
 
+@pytest.mark.some(1)
 @BOTH
 def test_last_iterate_and_estimates_only(tuning):
     res = array_model().fit(seed=1, inference=None, tuning=tuning)
@@ -200,7 +203,7 @@ def test_last_iterate_and_estimates_only(tuning):
     assert array_model().fit(alpha=0.4, inference=None, tuning="published").params.notna().all()
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("tuning", "methods"),
     [
@@ -219,6 +222,7 @@ def test_conf_int_by_method_and_columns(tuning, methods):
         res.conf_int(method="plug_in_central")
 
 
+@pytest.mark.thorough
 def test_results_taken_early_say_why_they_have_no_intervals():
     x, y = people(2000)
     stream, at = array_model(rows=2000).start(), 0
@@ -257,6 +261,7 @@ def test_the_guarantee_line_is_true_by_itself(tuning):
     assert "not counted" in stream.privacy.as_text()
 
 
+@pytest.mark.thorough
 def test_doubtful_intervals_are_announced_beside_the_table():
     short, long = array_model(200).fit(), array_model(60_000).fit(seed=4)  # one of twenty is marked by chance
     for res in (short, array_model(200).fit(tuning="published")):
@@ -302,7 +307,7 @@ def test_releases_from_the_same_data_compose():
         assert res.privacy.release.number == number
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @BOTH
 def test_logistic_accepts_numbers_booleans_and_two_level_factors(tuning):
     x, y = people(3000, 4, binary=True)
@@ -327,7 +332,7 @@ def test_logistic_accepts_numbers_booleans_and_two_level_factors(tuning):
     assert (table["mean"] < table["mean_ci_upper"]).all()
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     "family", [pr.Huber(), pr.Quantile(0.9), pr.Expectile(0.8), pr.Squared(), pr.Hinge(), pr.SmoothedHinge()], ids=repr
 )
@@ -341,6 +346,7 @@ def test_only_logs_are_exponentiated(family):
     assert "estimate" in res.tidy()
 
 
+@pytest.mark.thorough
 def test_a_line_in_the_log_of_the_response_is_one_of_ratios():
     data = frame(3000).assign(y=lambda d: np.exp(d["y"]))
     for response in ("np.log(y)", "np.log1p(y)"):
@@ -365,6 +371,7 @@ def test_allow_leak_warns_and_is_printed():
     assert "scale" in leaky.schema.leaked
 
 
+@pytest.mark.thorough
 def test_statsmodels_attributes_name_their_private_alternative():
     res = array_model().fit()
     for name in ("resid", "fittedvalues", "rsquared", "llf", "aic", "bic", "HC0_se", "rsquared_adj"):
@@ -381,7 +388,7 @@ def test_statsmodels_attributes_name_their_private_alternative():
         array_model().fit(tunning="published")
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @BOTH
 def test_start_params_are_in_the_users_units(tuning):
     data = frame(3000)
@@ -421,6 +428,7 @@ def test_published_tuning_pins_the_sources_settings():
     assert s.how.steps[:2] == (0.2, 0.501)
 
 
+@pytest.mark.thorough
 def test_auto_c_is_half_the_scale_under_noise_and_classical_without():
     m = array_model(family=pr.Huber(scale=0.3))
     assert "c = 0.5 × residual scale 0.3 (declared)" in resolve_tuning(FitOptions(), m._spec, None).score_text
@@ -433,6 +441,7 @@ def test_auto_c_is_half_the_scale_under_noise_and_classical_without():
     assert 0.15 < float(words.split()[-2]) < 0.6  # the errors' sd is 0.3
 
 
+@pytest.mark.thorough
 def test_the_default_depends_on_the_number_of_people_only_if_that_is_known():
     x, y = people(2000)
     by_length, told, unknown = array_model(), array_model(rows=2000), array_model()
@@ -443,6 +452,7 @@ def test_the_default_depends_on_the_number_of_people_only_if_that_is_known():
     assert plans[0] != plans[1]
 
 
+@pytest.mark.some(1)
 @BOTH
 def test_every_view_of_a_fit_without_privacy_says_so(tuning):
     res = array_model(mu=None).fit(tuning=tuning)
@@ -450,6 +460,7 @@ def test_every_view_of_a_fit_without_privacy_says_so(tuning):
         assert "NOT" in text
 
 
+@pytest.mark.thorough
 def test_short_streams_say_that_intervals_may_be_too_short():
     short, long = array_model(200).fit(), array_model(60_000).fit(seed=4)
     assert any("200 records are few for 4 coefficients" in n for n in short.privacy.notes)
@@ -488,6 +499,7 @@ def test_fits_from_one_mapping_list_or_frame_are_counted_together():
     assert counts == [5, 6]
 
 
+@pytest.mark.thorough
 def test_only_columns_taken_from_the_data_are_labelled_so():
     data = frame(2000)
     with pytest.warns(PrivacyLeakWarning):
@@ -499,6 +511,7 @@ def test_only_columns_taken_from_the_data_are_labelled_so():
     assert "TAKEN" not in declared["a"]
 
 
+@pytest.mark.thorough
 def test_a_fit_by_rounds_loads_no_compiler():
     code = (
         "import sys, numpy as np, privreg as pr\n"

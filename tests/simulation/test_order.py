@@ -63,7 +63,7 @@ ORDERS = {
 }
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("kind", "way"), [*zip(ORDERS, ["stream", "fit", "fit", "stream"], strict=True)])
 @pytest.mark.usefixtures("usual_rounds")
 def test_effects_that_change_as_records_come_are_noted_if_records_come_in_order(kind, way):
@@ -83,6 +83,7 @@ def test_effects_that_change_as_records_come_are_noted_if_records_come_in_order(
     assert not any(note.code == "changing" for note in shuffled.privacy.notes)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("usual_rounds")
 def test_so_they_are_where_reports_of_a_round_are_one_sum():
     data = people(MANY, 5)

@@ -51,6 +51,7 @@ def test_further_rows_are_silent_whether_or_not_values_are_missing():
     pd.testing.assert_series_equal(one.params, two.params)
 
 
+@pytest.mark.thorough
 def test_precision_of_measures_counts_people_not_weights():
     rng = np.random.default_rng(2)
     n = 40_000

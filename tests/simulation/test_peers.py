@@ -18,6 +18,7 @@ def rows(n: int) -> tuple[np.ndarray, np.ndarray]:
     return x, np.clip(0.1 * x @ np.arange(1.0, plan.size + 1.0) + 0.1 * rng.standard_normal(n), -1.0, 1.0)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("method", peers.LINEAR)
 def test_without_noise_all_are_least_squares(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peers, "MU", 1e9)

@@ -86,6 +86,7 @@ CASES: list[tuple[str, dict[str, object], Callable[[pd.DataFrame], pd.DataFrame]
 ]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("effect", "more", "rows"), CASES)
 def test_sums_without_noise_are_least_squares_clustered_by_person(effect: str, more: dict, rows: Callable) -> None:
     """statsmodels' coefficients and cluster-robust standard errors, without its factor for few clusters."""
@@ -104,6 +105,7 @@ def test_sums_without_noise_are_least_squares_clustered_by_person(effect: str, m
         assert ours.params[0] == pytest.approx(0.0, abs=1e-9)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:Dropped")  # people whose answers are the same tell nothing, in both
 def test_conditional_logit_is_statsmodels_own() -> None:
     data = columns()

@@ -61,6 +61,7 @@ def fitted() -> pr.results.results.PrivateResults:
     return model(panel(1).sample(frac=1, random_state=0), family="squared").fit(seed=5)
 
 
+@pytest.mark.thorough
 def test_slopes_within_persons_are_least_squares_own_in_any_order_of_rows(fitted) -> None:
     assert fitted.params.index.tolist() == ["Intercept", "C(year)[T.2]", "C(year)[T.3]", "x"]
     assert np.abs((fitted.params.to_numpy()[1:] - within(panel(1))) / fitted.bse.to_numpy()[1:]).max() < 4.0
@@ -92,6 +93,7 @@ def test_results_say_people_rows_and_what_is_protected(fitted, tmp_path: Path) -
     assert fitted.privacy.verify(n=4_000).passed
 
 
+@pytest.mark.thorough
 def test_files_and_frames_that_are_sorted_give_the_bits_of_rows_in_memory(tmp_path: Path) -> None:
     data = panel(2)
     data.to_csv(tmp_path / "panel.csv", index=False)
@@ -117,6 +119,7 @@ def test_files_do_not_tell_how_many_people_there_are(tmp_path: Path) -> None:
         model(tmp_path / "panel.csv").fit()
 
 
+@pytest.mark.thorough
 def test_an_id_alone_takes_one_row_of_each_and_says_so() -> None:
     """Further rows are observations that tell nothing: who has a panel should know of k_max=."""
     data = panel(9)
@@ -128,6 +131,7 @@ def test_an_id_alone_takes_one_row_of_each_and_says_so() -> None:
     assert "k_max=" in said[0][0]
 
 
+@pytest.mark.thorough
 def test_a_report_that_hardly_anybody_fills_is_noted() -> None:
     data = panel(9)
     notes = [model(data, k_max=k, mu=8).fit(seed=1).privacy.notes for k in (3, 12)]
@@ -136,6 +140,7 @@ def test_a_report_that_hardly_anybody_fills_is_noted() -> None:
         model(data.astype({"person": object}).replace({"person": {3: None}}), missing="raise")
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("formula", "more"), [("b ~ C(year)", {"family": "logistic"}), ("y ~ x", {"per_person": "mean"})]
 )
@@ -188,6 +193,7 @@ def test_rows_without_an_id_are_nobodys_and_no_cell_makes_a_fit_fail() -> None:
     assert np.isnan(y[7]).all()
 
 
+@pytest.mark.thorough
 def test_weights_multiply_reports() -> None:
     rng, data = np.random.default_rng(8), panel(6, 6_000)
     data = data[data["year"] == 1].assign(g=rng.integers(1, 3, 6_000))
@@ -210,6 +216,7 @@ def test_declarations_come_back() -> None:
         assert people.columns == ("who", "w")
 
 
+@pytest.mark.thorough
 def test_a_start_far_off_a_rare_level_is_in_its_standard_error() -> None:
     """Fits of benchmarks.persons whose early rounds ended far off, with levels out of 2 to 20 rows."""
     from benchmarks.persons import run
@@ -220,6 +227,7 @@ def test_a_start_far_off_a_rare_level_is_in_its_standard_error() -> None:
         assert found[3] > 0.1
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("trust", ["local", "two_collectors"])
 def test_the_conditional_logit_of_columns_that_change_by_all_of_their_range(trust: str) -> None:
     """Changes are twice as large as deviations from a mean of two."""
@@ -234,6 +242,7 @@ def test_the_conditional_logit_of_columns_that_change_by_all_of_their_range(trus
     assert res.bse["x"] < 0.02
 
 
+@pytest.mark.thorough
 def test_conditional_logit_finds_the_slope_that_levels_hide() -> None:
     rng = np.random.default_rng(4)
     n = 8_000
@@ -262,6 +271,7 @@ def test_intervals_cover_however_alike_the_rows_of_a_person_are(icc: float, form
     assert (hits[1:] >= binom.ppf(1e-4, runs, 0.95)).all()
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("more", "weigh"),
     [
@@ -283,6 +293,7 @@ def test_the_estimand_of_squares_is_weighted_least_squares_own(more: dict[str, o
     np.testing.assert_allclose(estimand(free, data), best, atol=1e-6)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("formula", ["y ~ x + C(year) | person", "y ~ x + C(year) | diff(person)"])
 def test_the_estimand_without_levels_is_least_squares_own_of_changes(formula: str) -> None:
     data = panel(33, 2_000)
@@ -296,7 +307,7 @@ def test_the_estimand_without_levels_is_least_squares_own_of_changes(formula: st
     np.testing.assert_allclose(estimand(free, mixed), [0.0, *best], atol=1e-6)
 
 
-@pytest.mark.some
+@pytest.mark.some(2)
 @pytest.mark.parametrize("trust", ["two_collectors", "local"])
 @pytest.mark.parametrize("family", ["huber", "squared", "logistic"])
 def test_without_noise_slopes_within_persons_solve_their_own_equation(trust: str, family: str, tmp_path: Path) -> None:
@@ -310,6 +321,7 @@ def test_without_noise_slopes_within_persons_solve_their_own_equation(trust: str
     pd.testing.assert_series_equal(pr.load(tmp_path / "fit.privreg").estimand(data), found)
 
 
+@pytest.mark.thorough
 def test_the_estimand_of_local_reports_weighs_rows_as_reports_did(tmp_path: Path) -> None:
     data = panel(32, 3_000)
     asked = {**HOW, "trust": "local", "id": "person", "mu": None, "k_max": 3, "weights": "w"}
@@ -321,7 +333,7 @@ def test_the_estimand_of_local_reports_weighs_rows_as_reports_did(tmp_path: Path
     np.testing.assert_allclose(res.estimand(mixed), res.estimand(data), atol=1e-9)
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("trust", "effect"),
     [
@@ -342,6 +354,7 @@ def test_an_offset_is_taken_off_before_levels_are(trust: str, effect: str) -> No
     assert abs(without.params.iloc[2]) > 8.0 * without.bse.iloc[2]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("trust", ["local", "two_collectors"])
 def test_an_offset_of_the_conditional_logit_is_that_of_changes(trust: str) -> None:
     rng, n = np.random.default_rng(5), 30_000

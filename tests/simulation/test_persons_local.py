@@ -28,6 +28,7 @@ def model(data: object, formula: str, **more: object) -> pr.PrivateOnlineRegress
     return FIT(formula, data, **{**LOCAL, **more})
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("formula", "more"),
     [
@@ -151,6 +152,7 @@ def test_sums_are_those_of_single_reports(role: str) -> None:
     assert np.isfinite(randomised).all()
 
 
+@pytest.mark.thorough
 def test_the_trace_of_second_moments_is_how_much_of_a_report_is_filled() -> None:
     data = panel(23, 20_000)
     data = data[(data["person"] % 2 == 0) | (data["year"] == 1)]

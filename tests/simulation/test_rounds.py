@@ -125,6 +125,7 @@ def test_a_piece_carries_the_noise_of_each_of_its_reports(monkeypatch, personal)
         np.testing.assert_allclose(noised - raw, added, rtol=1e-12, atol=1e-9)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", ["privunit", "laplace"])
 def test_a_mechanism_that_is_not_gaussian_draws_for_every_report(monkeypatch, name):
     spy = Spy(monkeypatch)
@@ -138,6 +139,7 @@ def test_a_mechanism_that_is_not_gaussian_draws_for_every_report(monkeypatch, na
     assert sum(spy.counts) == drawn
 
 
+@pytest.mark.thorough
 def test_reports_that_are_nearly_noise_alone_add_up_without_overflow():
     x, y = people(3000)
     frame = pd.DataFrame({"a": np.clip(x[:, 1], -4, 4), "y": np.clip(y, -8, 8)})
@@ -296,6 +298,7 @@ def test_whether_a_private_response_is_missing_is_told_by_noise_alone():
 # --- chunks, threads, files --------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @NOISE
 @settings(max_examples=4, deadline=None)
 @given(cuts=st.lists(st.integers(0, 7000), max_size=12))
@@ -310,7 +313,7 @@ def test_chunks_change_no_bit(name, label, cuts):
     assert state_bits(cut) == state_bits(whole)
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @NOISE
 @pytest.mark.parametrize("personal", [False, True])
 def test_threads_change_no_bit(name, label, personal):
@@ -416,6 +419,7 @@ def test_parts_are_runs_of_equal_length(monkeypatch):
     np.testing.assert_array_equal(run.chain.batches[-1].weight.sum(axis=1), expected)
 
 
+@pytest.mark.thorough
 def test_a_stream_is_saved_and_goes_on(tmp_path):
     x, y = people(20_000)
     whole, stream = (model(data=(x, y)).start(seed=5) for _ in range(2))
@@ -487,7 +491,7 @@ def test_budgets_of_one_s_own_are_counted_as_people():
     assert run.weight.sum() == pytest.approx(0.25 * run.at)
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("rows", [True, False])
 @pytest.mark.parametrize("n", [4, 17, 50, 300, 1000])
 def test_few_people_give_wide_intervals_and_a_doubt(n, rows):
@@ -516,7 +520,7 @@ def test_nobody_has_a_response():
     assert res._doubts()
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("more", [{}, {"private": "response"}, {"family": "logistic"}, {"family": "poisson"}])
 def test_everybody_has_the_same_response(more):
     x, y = people(20_000)
@@ -526,7 +530,7 @@ def test_everybody_has_the_same_response(more):
     assert np.isfinite(res.params).all()
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("family", "private"),
     [

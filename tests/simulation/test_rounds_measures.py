@@ -38,6 +38,7 @@ def test_without_noise_the_measures_are_those_of_the_records_that_told(kind, fam
         assert value(res.fit_measures, m.name, "std_error") == pytest.approx(m.std_error * len(told) ** -0.5, rel=0.02)
 
 
+@pytest.mark.thorough
 def test_shares_of_variance_are_those_of_the_other_engine_without_noise():
     res, y, x = fitted("line", "huber", order="position")
     r = (y - x @ res.params.to_numpy())[TOLD]
@@ -89,6 +90,7 @@ def test_main_rounds_share_what_is_left_and_no_budget_is_spent():
     assert set(res._fit.trail_n[:-1] - res._fit.trail_senders[:-1]) == {pilots}
 
 
+@pytest.mark.thorough
 def test_a_loaded_stream_goes_on_to_the_same_bits_among_those_who_tell(tmp_path):
     m, y, x = model(mu=1, rows=N)
     stream = m.start(measures=0.2, seed=1).update((y[:55_000], x[:55_000]))
@@ -131,6 +133,7 @@ def test_records_with_smaller_budgets_send_more_noise_and_count_for_less():
     assert error == pytest.approx(((noise + 0.625 * truth * (1 - truth)) / weight.sum()) ** 0.5, rel=0.1)
 
 
+@pytest.mark.thorough
 def test_silent_records_count_for_no_measure():
     y, x, bounds = made("line")
     frame = pd.DataFrame({"y": y, "a": x[:, 1], "b": x[:, 2]})

@@ -59,7 +59,7 @@ def test_unit_weights_of_scaled_covariates():
     assert_right(fitted(frame(), score_weights="unit"))
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("private", ["record", "response"])
 def test_a_score_of_ones_own(private):
     family = pr.families.custom("tanh", lambda eta, y: math.tanh(eta - y), 1.0)
@@ -122,7 +122,7 @@ def test_groups_answer_farther_apart_where_there_is_little_curvature():
     assert farthest[1] > 1.6
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("y_max", "noted"), [(5, False), (60, True)])
 def test_counts_far_below_their_bound_are_too_noisy_to_tell_their_own_precision(y_max, noted):
     rng, n = np.random.default_rng(4), 40_000

@@ -59,7 +59,7 @@ def fitted() -> pr.PrivateResults:
 # --- estimates --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", PLAIN)
 def test_with_a_large_budget_it_is_statsmodels_fit_of_all_rows(name: str) -> None:
     response, given, fit = PLAIN[name]
@@ -70,6 +70,7 @@ def test_with_a_large_budget_it_is_statsmodels_fit_of_all_rows(name: str) -> Non
     assert not res.privacy.doubts
 
 
+@pytest.mark.thorough
 def test_without_privacy_it_is_the_curators_fit_of_the_same_rows() -> None:
     for formula, family in (("y ~ x + g", "huber"), ("b ~ x + g", "logistic")):
         here = model(None, formula, family=family, mu=None).fit()
@@ -78,7 +79,7 @@ def test_without_privacy_it_is_the_curators_fit_of_the_same_rows() -> None:
         np.testing.assert_allclose(here.bse, there.bse, rtol=0.01)  # variances are within silos
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", MORE)
 def test_every_family_and_option_goes_all_the_way(name: str, tmp_path: Path) -> None:
     data = {key: part.assign(who=np.arange(len(part)) // 3) for key, part in silos().items()}
@@ -104,6 +105,7 @@ def test_silos_may_be_covariates_and_clusters() -> None:
     assert (clustered.bse > 0).all()
 
 
+@pytest.mark.thorough
 def test_a_level_that_one_silo_alone_has_is_estimated() -> None:
     data = dict(silos())
     data["south"], data["west"] = (data[s].assign(g=data[s]["g"].replace("b", "a")) for s in ("south", "west"))
@@ -131,6 +133,7 @@ def test_each_silo_may_hold_its_rows_in_another_way(
     assert bits(model({**silos(), "south": SOURCES[kind](tmp_path)}).fit(seed=5)) == bits(fitted)
 
 
+@pytest.mark.thorough
 def test_a_fit_that_stops_between_rounds_ends_in_the_same_bits(
     fitted: pr.PrivateResults, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,6 +258,7 @@ def test_a_silos_size_says_what_its_records_weigh() -> None:
     assert gone.adders == pytest.approx(float(np.square(gone.weights).sum()))
 
 
+@pytest.mark.thorough
 def test_a_silo_that_drops_out_widens_intervals_and_moves_the_target_to_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -405,6 +409,7 @@ def test_a_plan_lists_rounds_and_is_simulated(fitted: pr.PrivateResults) -> None
     assert plan.to_dict()["rounds"]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("options", [[], ["--measures", "0.1"], ["--weights", "w"], ["--sep", ","]], ids=" ".join)
 def test_the_shell_takes_a_file_of_each_silo(options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     for name, part in silos().items():

@@ -109,7 +109,7 @@ def test_rounds_are_of_fits_whose_length_is_known():
         model(people()).fit(rounds=12, tuning="published")
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("rounds", [10, 12, 20, 100])
 def test_a_fit_holds_as_many_rounds_as_asked(rounds):
     res = model(people()).fit(rounds=rounds, seed=1, progress=False)
@@ -219,6 +219,7 @@ def test_personal_budgets_count_by_their_weights():
 # --- the collector ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_late_reports_are_as_good_as_early_ones():
     made, rows = model(people()), people()
     run, encoded = field(made, rows)
@@ -389,6 +390,7 @@ def test_playing_a_plan_is_a_release():
         pr.limit_spending(None)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("order", ["random", "position"])
 def test_windows_are_of_rows_in_their_order(order):
     rows = people()

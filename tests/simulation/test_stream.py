@@ -94,7 +94,7 @@ def test_threads_change_no_bit(tmp_path):
             assert_same(fitted(model(source, **scaling), seed=5, threads=threads), whole)
 
 
-@pytest.mark.some(2)
+@pytest.mark.thorough
 @pytest.mark.usefixtures("coarse_search")
 @pytest.mark.parametrize("way", [*WAYS, "private"])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.thorough) for k in range(1, 6))])
@@ -272,7 +272,7 @@ def test_rows_that_cannot_be_used_are_taken_as_noise(tuning):
     assert (seen[0].params != fitted(model(data), seed=4, tuning=tuning).params).all()
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @EVERY_WAY
 def test_results_can_be_taken_at_any_time(way):
     data, begun = table(), []
@@ -319,7 +319,7 @@ def test_streams_refuse_pickling_the_central_plug_in_and_too_few_people(tmp_path
     assert "key" not in repr(stream)
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @BOTH
 def test_array_models_stream_too(tmp_path, tuning):
     x, y = people(2000, 0)
@@ -329,6 +329,7 @@ def test_array_models_stream_too(tmp_path, tuning):
     assert_same(pr.load(tmp_path / "a.privreg").update((y[700:], x[700:])).results(), whole)
 
 
+@pytest.mark.thorough
 def test_results_round_trip(tmp_path):
     early = model(None).start().update(table(600)).results()
     assert early.methods == ()

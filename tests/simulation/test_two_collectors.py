@@ -60,6 +60,7 @@ def fitted():
     return model(rows(1)).fit(seed=5)
 
 
+@pytest.mark.thorough
 def test_it_finds_what_statsmodels_finds_on_the_same_rows(fitted) -> None:
     plain = smf.rlm("y ~ x + g + z", rows(1)).fit()
     apart = (fitted.params - plain.params.reindex(fitted.params.index)) / fitted.bse
@@ -74,6 +75,7 @@ def test_a_model_without_any_bounds_is_fitted() -> None:
     assert np.isfinite(res.bse).all()
 
 
+@pytest.mark.thorough
 def test_results_answer_as_those_of_local_fits(fitted, tmp_path: Path) -> None:
     assert fitted.nobs == N
     assert fitted.rounds["role"].tolist()[-1] == "main"
@@ -158,6 +160,7 @@ def test_the_release_is_entered_before_the_first_report() -> None:
     assert model(data).fit().privacy.release.total_mu == pytest.approx(math.sqrt(2.0))
 
 
+@pytest.mark.thorough
 def test_a_seed_gives_the_same_bits_whatever_threads_and_batches() -> None:
     data = rows(41)
     first = model(data).fit(seed=2, threads=1, order="position").params
@@ -170,6 +173,7 @@ def test_a_seed_gives_the_same_bits_whatever_threads_and_batches() -> None:
     assert "NOT PRIVATE AS RUN" in str(model(data).fit(seed=2).summary())
 
 
+@pytest.mark.thorough
 def test_a_stream_goes_on_and_results_close_a_batch(tmp_path: Path) -> None:
     data, more = rows(51), rows(52, 900)
     stream = model(rows=N).start(seed=3)
@@ -267,7 +271,7 @@ def test_other_intervals_streams_of_unknown_length_and_clusters_are_refused() ->
 FAMILIES = ["huber", pr.Huber(1.345, scale=1.0), "squared", pr.Quantile(0.5), pr.Expectile(0.7), STEEP, "logistic"]
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("family", FAMILIES, ids=str)
 def test_every_family_of_one_predictor_is_fitted(family: object) -> None:
     binary = family == "logistic"
@@ -279,6 +283,7 @@ def test_every_family_of_one_predictor_is_fitted(family: object) -> None:
     assert np.abs(moved / res.bse).max() < 4.5
 
 
+@pytest.mark.thorough
 def test_without_privacy_it_is_the_estimator_without_noise() -> None:
     data = rows(95, 3_000)
     plain = smf.rlm("y ~ x + z", data).fit()
@@ -366,6 +371,7 @@ def test_no_report_is_farther_from_another_than_its_noise_is_made_for(fitted) ->
         assert trial.distance <= 1.0 + 1e-9
 
 
+@pytest.mark.thorough
 def test_a_plan_lists_the_rounds_that_a_fit_holds(fitted) -> None:
     plan = model(rows(1)).plan()
     table = plan.rounds
@@ -401,6 +407,7 @@ def test_each_collector_and_each_batch_has_noise_of_its_own() -> None:
         assert not np.isclose(a[:k], b[:k]).any()
 
 
+@pytest.mark.thorough
 def test_bounds_that_clamp_many_are_noted_and_mark_what_they_bias() -> None:
     res = model(rows(13), bounds={**HOW["bounds"], "y": (-6, 2)}).fit(seed=1)
     assert not res.tidy()["reliable"].any()
@@ -480,6 +487,7 @@ def test_results_of_several_levels_are_those_of_local_fits(levels, tmp_path: Pat
         assert trial.distance <= 1.0 + 1e-9
 
 
+@pytest.mark.thorough
 def test_two_levels_are_a_logistic_fit() -> None:
     people = rows(5).assign(w=lambda d: np.where(d["b"] == 1, "v", "u"))
     two = {**CHOICE, "levels": {**HOW["levels"], "w": ["u", "v"]}}
@@ -487,6 +495,7 @@ def test_two_levels_are_a_logistic_fit() -> None:
     assert both[0].to_numpy().ravel() == pytest.approx(both[1].to_numpy())
 
 
+@pytest.mark.thorough
 def test_a_smoothed_hinge_is_fitted() -> None:
     res = model(rows(91), "b ~ x + z", family=pr.SmoothedHinge()).fit(seed=4)
     moved = res.params - res.estimand(rows(92, 20_000))
@@ -528,6 +537,7 @@ def test_measures_are_those_of_the_last_records_and_have_their_standard_errors(f
         assert trial.distance <= 1.0 + 1e-9
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("trust", ["two_collectors", "central", "local"])
 @pytest.mark.parametrize("family", ["squared", "huber", "fixed"])
 def test_shares_of_variance_are_those_of_public_records_without_noise(family: str, trust: str) -> None:

@@ -243,7 +243,7 @@ def _rows(name: str, n: int = 40_000) -> tuple[np.ndarray, np.ndarray]:
     return np.clip(eta + 0.3 * (rng.standard_exponential(n) - 1.0), -3, 4), x
 
 
-@pytest.mark.some(3)
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [name for name in FAMILIES if name not in {"squared", "smoothed hinge"}])
 def test_without_noise_the_estimate_is_the_root_of_its_equation(name: str) -> None:
     y, x = _rows(name)
@@ -257,6 +257,7 @@ def test_without_noise_the_estimate_is_the_root_of_its_equation(name: str) -> No
     assert (np.abs(theta - own) / alone).max() < limit
 
 
+@pytest.mark.thorough
 def test_where_nobody_lies_far_out_the_equation_is_that_of_statsmodels() -> None:
     y, x = _rows("huber")
     plan = plan_for("huber", rows=10**10, mu=1e6)
@@ -273,6 +274,7 @@ def test_where_nobody_lies_far_out_the_equation_is_that_of_statsmodels() -> None
     assert reference.root(plan, y, x, np.ones(len(y)), theirs) == pytest.approx(theirs, abs=1e-6)
 
 
+@pytest.mark.thorough
 def test_records_with_nothing_to_tell_do_not_move_the_estimate() -> None:
     y, x = _rows("huber", 20_000)
     plan = plan_for("huber", rows=10**10, mu=1e6)

@@ -146,6 +146,7 @@ def test_slopes_on_a_way_are_known_of_logits_without_offsets_and_of_exponential_
 
 
 # one cut and several bend by the same secants
+@pytest.mark.thorough
 @pytest.mark.parametrize("cuts", [[2.3], pytest.param([2.3, 5.3], marks=pytest.mark.thorough)])
 def test_wide_predictors_do_not_shrink_coefficients(cuts: list[float]) -> None:
     """Of 20,000 people with two collectors whose predictors have an sd of 2, so that early states are too near to 0.
@@ -174,7 +175,7 @@ def test_wide_predictors_do_not_shrink_coefficients(cuts: list[float]) -> None:
     assert (np.abs(off.mean(axis=0)) < 3.3 * off.std(axis=0, ddof=1) / np.sqrt(24)).all()
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("family", [pr.Poisson(y_max=10), pr.NegativeBinomial(10)])
 def test_rates_of_rare_counts_are_not_biased(family: pr.families.Family) -> None:
     """Of 20,000 people with two collectors, nine in ten of whose counts are 0, so that states are far off.
@@ -292,11 +293,13 @@ def doubtful(name: str, cases: dict, seed: int) -> bool:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", CERTAIN)
 def test_what_is_predicted_perfectly_is_marked(name: str) -> None:
     assert all(doubtful(name, CERTAIN, seed) for seed in range(4))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", LIKELY)
 def test_what_is_likely_is_not_marked(name: str) -> None:
     assert not any(doubtful(name, LIKELY, seed) for seed in range(4))
@@ -320,6 +323,7 @@ def test_a_start_of_counts_is_of_rates() -> None:
     assert abs(np.mean(off)) + 4.0 * spread < 0.5 * plan.rate
 
 
+@pytest.mark.thorough
 def test_counts_of_a_wide_exposure_start_from_rates_and_hold_their_intervals() -> None:
     """Exposures differ 8-fold, the model is right: z² of three coefficients in 24 fits."""
     squares = []

@@ -37,6 +37,7 @@ def test_a_step_is_the_score_over_the_slope_there(t: float) -> None:
     assert np.interp(t, shifts[120:], normal) == pytest.approx(far, abs=5e-3)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("t", [-0.8, -0.5, 0.3, 0.8])
 @pytest.mark.parametrize("tau", [0.2, 0.9])
 def test_a_step_of_expectiles_bends_at_zero_and_differs_up_and_down(t: float, tau: float) -> None:
@@ -56,6 +57,7 @@ def test_a_step_of_expectiles_bends_at_zero_and_differs_up_and_down(t: float, ta
     assert np.sign(both[0, 1]) == np.sign(0.5 - tau)
 
 
+@pytest.mark.thorough
 def test_a_threshold_with_all_errors_inside_has_steps() -> None:
     with np.errstate(all="raise"):
         shifts, alone, _ = _steps(plan_for("huber").rules.shape, 20.0)

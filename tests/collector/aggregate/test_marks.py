@@ -111,6 +111,7 @@ def cauchy(rng: np.random.Generator, n: int, far: float) -> np.ndarray:
     return np.asarray(scale * np.tan(rng.uniform(-1.0, 1.0, n) * math.atan(far / scale)))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("shapes", [(2.0, 6.0), (0.2, 1.5), (40.0, 40.0), (0.05, 0.05), (0.3, 40.0)])
 def test_rows_made_up_by_moments_and_bounds_miss_what_the_longer_of_two_kinds_do(shapes: tuple[float, float]) -> None:
     """Equation (48), of one beta or Cauchy variable beside three normal ones; and the third moment of `skewed`."""
@@ -159,6 +160,7 @@ def test_lines_are_of_each_number_alone_and_to_ends_that_columns_share() -> None
     assert ends[3].tolist() == [0.0, pytest.approx(math.sqrt(off @ np.linalg.solve(spread, off)))]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("rhs", "k", "shared"),
     [
@@ -209,6 +211,7 @@ def test_longer_rows_miss_less_and_as_much_in_other_coordinates() -> None:
     np.testing.assert_allclose(missed(plan, 3.0 * second, 2.0 * rows, 4.0 * squares), by, atol=1e-12)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("zeros", [0.95, 0.0])
 def test_a_number_that_is_mostly_at_its_bound_marks_its_row_or_holds(zeros: float) -> None:
     rng, n = np.random.default_rng(1), 20_000
@@ -227,6 +230,7 @@ def test_a_number_that_is_mostly_at_its_bound_marks_its_row_or_holds(zeros: floa
             assert table["reliable"].all() or zeros
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("trust", "share"), [("central", 0.008), ("two_collectors", 0.012)])
 def test_a_rare_level_takes_back_its_own_row(trust: str, share: float) -> None:
     for seed in range(4):
@@ -241,6 +245,7 @@ def test_a_rare_level_takes_back_its_own_row(trust: str, share: float) -> None:
         assert res.params.index[2] == "g[T.w]"
 
 
+@pytest.mark.thorough
 def test_a_level_that_is_predicted_perfectly_takes_back_its_own_row() -> None:
     for seed in range(4):
         rng = np.random.default_rng(seed)
@@ -254,7 +259,7 @@ def test_a_level_that_is_predicted_perfectly_takes_back_its_own_row() -> None:
         assert res.params.index[1] == "g[T.v]"
 
 
-@pytest.mark.some
+@pytest.mark.thorough
 @pytest.mark.parametrize("trust", ["central", "two_collectors"])
 @pytest.mark.parametrize("people", [0, 10])
 def test_a_level_that_hardly_anybody_has_spoils_no_other_coefficient(trust: str, people: int) -> None:
@@ -278,7 +283,7 @@ def test_a_level_that_hardly_anybody_has_spoils_no_other_coefficient(trust: str,
         assert (one.bse[other.bse.index] < 3.0 * other.bse).all()
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("tau", [0.1, 0.9])
 def test_a_curators_quantiles_of_real_wages_do_not_follow_their_noise(tau: float) -> None:
     """Rounds end when noise explains the step, with standard errors within four times those of statsmodels."""

@@ -45,6 +45,7 @@ def test_reports_of_any_rows_lie_in_the_ball_and_no_further_apart_than_the_noise
         assert apart <= steps.sd * plan.mu
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", SINGLE)
 def test_averages_need_no_shortening(name: str) -> None:
     """Convexity (26): what is shortened would move the estimand."""

@@ -73,6 +73,7 @@ def test_moves_are_what_the_mean_moves_by_when_a_batch_counts_for_more():
     np.testing.assert_allclose(found.moves.sum(axis=0), 0.0, atol=1e-15)
 
 
+@pytest.mark.thorough
 @settings(max_examples=40, deadline=None)
 @given(m=st.integers(2, 60), weight=st.floats(0.1, 1e6), seed=st.integers(0, 99))
 def test_squares_of_equal_batches_moves_sum_to_the_variances(m, weight, seed):
@@ -142,6 +143,7 @@ def recursions(n=1500, runs=300, shift=0.0):
     return grams, float(gamma.sum())
 
 
+@pytest.mark.thorough
 def test_the_path_shows_the_curvature_as_well_as_theory_says():
     grams, steps = recursions()
     found = [regression(g) for g in grams]
@@ -206,7 +208,7 @@ def test_a_note_takes_back_what_the_path_is_unsure_of(weakest, enough):
     assert [n.startswith("don't rely on the path-curvature intervals: 1 eigenvalue(s)") for n in low.notes] == [True]
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("n", [6, 64, 65, 70, 130, 511, 512, 600, 1025, 3000, 5000])
 def test_of_the_path_a_sixteenth_to_an_eighth_is_left_out_and_of_a_short_one_nothing(n):
     stream = array_model(5000).start(tuning="published", inference="path_curvature", seed=1)
@@ -285,7 +287,7 @@ def assert_same_results(one, two):
     pd.testing.assert_frame_equal(one.trajectory(), two.trajectory(), check_exact=True)
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.usefixtures("anytime_from_300")
 @EVERY_WAY
 def test_fits_have_all_the_methods_that_were_asked_for(way):
@@ -301,7 +303,7 @@ def test_fits_have_all_the_methods_that_were_asked_for(way):
         assert (np.diff(res.conf_int(method=m)) > 0).all()
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.usefixtures("anytime_from_300")
 @EVERY_WAY
 @settings(max_examples=3, deadline=None)
@@ -358,6 +360,7 @@ def test_sums_of_the_chain_are_those_of_its_path(batch):
     np.testing.assert_allclose(res._fit.estimates[1].pivot.moves, moves, rtol=1e-7)
 
 
+@pytest.mark.thorough
 def test_batches_of_a_chain_of_unknown_length_are_about_the_published_ones():
     x, y = rows_of()
     for n in (100, 700, 1999):
@@ -398,7 +401,7 @@ def fitted(tuning):
     return one_pass(tuning, names[tuning])
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(1)
 @EVERY_CASE
 def test_intervals_of_all_methods_are_about_as_long(tuning, method):
     res = fitted(tuning)
@@ -417,7 +420,7 @@ def test_intervals_of_all_methods_are_about_as_long(tuning, method):
     assert ((found[0] < truth) & (truth < found[1])).all()
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(1)
 @EVERY_CASE
 def test_a_method_alone_says_what_it_says_among_others(tuning, method):
     among = fitted(tuning)
@@ -439,7 +442,7 @@ def test_bootstraps_count_what_is_not_known_of_the_curvature_as_batch_means_do()
         np.testing.assert_array_equal(res.cov_params(method), res.cov_params("batch_means"))
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(1)
 @pytest.mark.filterwarnings("ignore:alpha=.* gives:privreg.errors.PrivregWarning")  # of levels above 0.5
 @EVERY_CASE
 def test_p_values_of_fits_agree_with_their_intervals_at_any_level(tuning, method):
@@ -452,7 +455,7 @@ def test_p_values_of_fits_agree_with_their_intervals_at_any_level(tuning, method
         np.testing.assert_allclose(test.conf_int(alpha), res.conf_int(alpha, method=method), rtol=1e-9)
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(3)
 @EVERY_CASE
 def test_every_test_and_prediction_works_with_every_method(tuning, method):
     res = fitted(tuning)
@@ -475,7 +478,7 @@ def test_every_test_and_prediction_works_with_every_method(tuning, method):
     assert METHODS[method].title.partition(" (")[0] in str(res.summary(method=method))
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("tuning", ["efficient", "published", "central"])
 def test_saved_results_keep_every_interval(tuning, tmp_path):
     res = fitted(tuning)
@@ -529,6 +532,7 @@ def test_bands_of_anytime_hold_from_30_000_people_on_and_end_with_its_intervals(
     assert at["high"] - at["estimate"] == pytest.approx(Anytime(int(senders[k])).critical(0.1) * se, rel=1e-9)
 
 
+@pytest.mark.thorough
 def test_a_method_that_was_not_asked_for_says_how_to_ask():
     default, published = (array_model().fit(tuning=t, progress=False) for t in ("efficient", "published"))
     for method in EVERY[1:]:
@@ -603,6 +607,7 @@ def test_results_may_be_asked_for_as_soon_as_main_rounds_begin():
 # --- what takes intervals back -----------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_a_doubt_about_one_method_is_shown_with_that_method_only():
     res = fitted("efficient")
     assert res._doubts("sandwich") == ()
@@ -686,7 +691,7 @@ def assert_predicts(res, method):
     return frame["mean_ci_upper"] - frame["mean_ci_lower"]
 
 
-@pytest.mark.some(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.usefixtures("usual_rounds")
 def test_every_family_has_every_method(name):
@@ -716,7 +721,7 @@ def test_every_family_has_every_method(name):
     assert set(bands["n"]) == {k for k, s in zip(res._fit.trail_n, res._fit.trail_senders, strict=True) if s >= 30_000}
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", [k for k in KINDS if not KINDS[k].options])
 def test_every_family_has_the_methods_of_the_chain_that_are_offered(name):
     offered = [m for m in OF_CHAIN if m != "plug_in"]
@@ -757,6 +762,7 @@ def test_a_probability_s_limits_are_those_of_the_blocks_of_its_own_logit():
         np.testing.assert_allclose(pred.conf_int(0.1)[0], 1 / (1 + np.exp(-limits)), rtol=1e-6)
 
 
+@pytest.mark.thorough
 def test_who_asked_for_anytime_first_is_shown_nothing_else_by_default():
     res = array_model(3000).fit(inference=("anytime", "sandwich"), seed=1, progress=False)
     assert res.methods == ()

@@ -29,6 +29,7 @@ def blocks_of(pivot):
 # --- the block bootstrap -----------------------------------------------------------------------------------
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("alpha", [0.2, 0.1, 0.05])
 @BOTH_FORMS
 def test_many_equal_blocks_give_the_normal_law(studentised, alpha):
@@ -41,6 +42,7 @@ def test_many_equal_blocks_give_the_normal_law(studentised, alpha):
     assert found.std() == pytest.approx(sd, rel=0.35)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("m", [5, 8, 12])
 def test_with_few_blocks_the_t_form_is_wider(m):
     percentile, t = (np.mean(Bootstrap(moves(m, 200), s).critical(0.05)) for s in (False, True))
@@ -211,7 +213,7 @@ LAWS = {
 EVERY_LAW = pytest.mark.parametrize("law", LAWS)
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(1)
 @EVERY_LAW
 @settings(max_examples=60, deadline=None)
 @given(alpha=st.floats(1e-4, 0.999), t=st.floats(-8, 8))
@@ -224,7 +226,7 @@ def test_p_values_agree_with_intervals_at_any_level(law, alpha, t):
     assert (p < alpha) == outside
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("law", [k for k, v in LAWS.items() if isinstance(v, Bootstrap)])
 @settings(max_examples=60, deadline=None)
 @given(alpha=st.one_of(st.floats(1e-4, 0.999), st.integers(1, 500).map(lambda k: k / 501)))
@@ -237,7 +239,7 @@ def test_p_values_agree_with_intervals_at_the_very_limit_of_a_bootstrap(law, alp
         assert pivot.two_sided(np.nextafter(limit, math.inf))[0] < alpha
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(1)
 @EVERY_LAW
 @settings(max_examples=30, deadline=None)
 @given(a=st.floats(1e-4, 0.999), b=st.floats(1e-4, 0.999))
@@ -246,7 +248,7 @@ def test_higher_levels_are_wider(law, a, b):
     assert np.all(LAWS[law].critical(low) >= LAWS[law].critical(high))
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(1)
 @EVERY_LAW
 @settings(max_examples=40, deadline=None)
 @given(t=st.floats(0.0, 8.0))

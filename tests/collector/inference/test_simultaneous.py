@@ -52,7 +52,7 @@ def few_draws(monkeypatch):
 # --- critical values -------------------------------------------------------------------------------------
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("pivot", PIVOTS, ids=lambda p: p.label)
 @pytest.mark.parametrize("alpha", [0.01, 0.05, 0.2])
 @pytest.mark.usefixtures("few_draws")
@@ -62,7 +62,7 @@ def test_one_ratio_and_ratios_that_are_the_same_need_no_correction(pivot, alpha)
         assert joint_critical(pivot, same, alpha) == pytest.approx(pivot.critical(alpha), rel=1e-4)
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("p", [2, 5, 10, 30])
 @pytest.mark.parametrize("alpha", [0.01, 0.05, 0.2])
 def test_independent_normals_match_the_closed_form(p, alpha):
@@ -238,6 +238,7 @@ def known(fitted):
     return PrivateResults(dataclasses.replace(fitted._fit, estimates=estimates)), cov
 
 
+@pytest.mark.thorough
 def test_intervals_of_all_coefficients(known):
     res, cov = known
     c = joint_critical(Normal(), cov, 0.1)
@@ -317,6 +318,7 @@ def test_the_summary_says_so(fitted):
     assert f"{low[0]:.3f}" in fitted.summary(simultaneous=True).as_latex().replace("$-$", "-")
 
 
+@pytest.mark.thorough
 def test_the_figure_says_so(known):
     res, _ = known
     for simultaneous in (False, True):
@@ -365,6 +367,7 @@ def test_the_command_line_takes_it(tmp_path, capsys):
     )
 
 
+@pytest.mark.thorough
 def test_a_chi_square_region_is_wider_than_these_intervals():
     """The largest ratio exceeds c less often than the Wald ball's projection: a check of direction."""
     assert joint_critical(Normal(), correlated(5, 0.5), 0.05) < math.sqrt(chi2.isf(0.05, 5))

@@ -207,7 +207,7 @@ def test_kernels_are_their_twins(name):
     assert np.linalg.norm(path, axis=1).max() <= radius * (1 + 1e-12)
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(1)
 @EVERY
 @pytest.mark.parametrize("order", ["full", "poisson"])
 @pytest.mark.parametrize("average", [0.3, 1.0])
@@ -230,6 +230,7 @@ def test_noisy_steps_are_their_twins(name, order, average):
         np.testing.assert_allclose(out, path.mean(axis=0), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.thorough
 def test_orders_are_uniform_and_samples_independent():
     turns = Turns(seeded_key(1, "test"))
     n, times = 5, 6000

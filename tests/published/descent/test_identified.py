@@ -43,7 +43,7 @@ def test_coefficients_that_no_record_tells_are_marked(name):
     assert set(table.index[~table["reliable"]]) == CASES[name]
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("family", ["huber", "logistic"])
 @pytest.mark.parametrize("name", DESIGNS)
 def test_what_is_not_marked_has_arrived(name, family):
@@ -56,6 +56,7 @@ def public(data, **columns):
     return {name: columns.get(name, (0, 1)) for name in data}
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("lanes", [1, 8])
 def test_a_descent_of_real_wages_says_that_it_has_not_arrived_and_does_not_when_it_has(lanes):
     """Card's 3,010 men at a budget whose noise is nothing beside sampling: statsmodels' RLM has educ .0788 ± .0036."""
@@ -101,6 +102,7 @@ def collinear(mu=1.0, n=6000, **options):
     return m.fit(tuning="published", **{"seed": 2, "progress": False, "epochs": 400, **options})
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("options", [{}, {"perturbation": "output", "epochs": 40, "step": 0.01}, {"mu": None}], ids=str)
 def test_who_fits_is_warned_and_programs_can_ask(options):
     with pytest.warns(ReliabilityWarning, match=r"intervals of a, b: the records don't tell"):
@@ -200,7 +202,7 @@ def test_the_matrix_carries_the_noise_of_its_budget():
     assert np.abs(np.corrcoef(flat.T)[np.triu_indices(6, 1)]).max() < 5 / math.sqrt(1500)
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("p", [1, 3, 12])
 def test_noise_alone_seldom_passes_its_edge(p):
     rng, size = np.random.default_rng(p), p * (p + 1) // 2

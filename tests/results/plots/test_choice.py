@@ -39,6 +39,7 @@ def test_coefficients_are_chosen_by_their_names_or_terms(res):
         res.plot_coef("agee")
 
 
+@pytest.mark.thorough
 def test_so_are_trajectories(res):
     assert [ax.get_title(loc="left") for ax in res.plot_trajectory("region")] == REGION
     assert len(res.plot_trajectory(["age", "age", "region"])) == 4

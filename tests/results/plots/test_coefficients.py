@@ -121,6 +121,7 @@ def test_steps_of_dates_have_their_unit():
     assert labels(res.plot_coef(scaled=True)) == ["day, per 182 days"]
 
 
+@pytest.mark.thorough
 def test_a_saved_figure_can_be_read(res):
     assert res.plot_coef(scaled=True).figure.dpi == 150
     with plt.rc_context({"figure.dpi": 300}):
@@ -165,6 +166,7 @@ def test_steps_learned_from_reports_where_nobody_declared_any(tmp_path):
     assert "age" in labels(bare.plot_coef(scaled=True))
 
 
+@pytest.mark.thorough
 def test_rows_alone_decide_no_step():
     """Other people under the same declarations: the same steps."""
     other = rows().assign(age=lambda d: d["age"] / 2 + 9, income=0.0)
@@ -236,6 +238,7 @@ def test_a_compared_table_of_ratios_is_drawn_as_ratios(odds):
     assert pr.compare([odds]).plot(exponentiate=True).get_xscale() == "log"
 
 
+@pytest.mark.thorough
 def test_wild_limits_stay_on_a_finite_axis(odds):
     wild = dataclasses.replace(odds._fit, params=odds._fit.params * 1e6)
     ax = pr.results.PrivateResults(wild).plot_coef(exponentiate=True)
@@ -288,7 +291,7 @@ SIZES = [
 ]
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("size", "k", "layout"), SIZES)
 def test_names_are_inside_a_figure_of_the_users(res, size, k, layout):
     _, ax = plt.subplots(figsize=size, layout=layout)

@@ -69,7 +69,7 @@ def check_curve(line, band, path):
     assert set(edge[:, 0]) == set(drawn["n"])
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 def test_trajectory_draws_trajectory(fitted):
     ax = coefficients.plot_trajectory(fitted, "a", alpha=0.1)
     path = fitted.trajectory(0.1)
@@ -95,7 +95,7 @@ def test_several_terms_get_a_panel_each_on_one_people_axis(fitted):
     assert len(coefficients.plot_trajectory(wide(fitted, 4), None)[0].figure.axes) == 4
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 def test_a_long_title_is_folded(fitted):
     name = "medical_history[T.High blood pressure, as a doctor said]"
     res = type(fitted)(dataclasses.replace(fitted._fit, names=(name, *fitted._fit.names[1:])))
@@ -116,6 +116,7 @@ def test_trajectory_draws_on_given_axes(fitted):
         coefficients.plot_trajectory(fitted, ["a", "b", "c"], ax=pair)
 
 
+@pytest.mark.some(1)
 def test_the_end_of_a_trajectory_is_seen(fitted):
     path = fitted.trajectory()
     path = path[path["term"] == "a"].assign(n=lambda d: np.arange(1, len(d) + 1) * 100)
@@ -165,7 +166,7 @@ def test_unknown_terms_are_refused(fitted, terms):
         coefficients.plot_trajectory(fitted, terms)
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 def test_coefficients_draws_tidy(fitted):
     ax = coefficients.plot_coef(fitted, alpha=0.1, intercept=True)
     table = fitted.tidy(alpha=0.1)
@@ -194,6 +195,7 @@ def test_several_results_stand_apart(fitted, other):
     nothing_is_clipped(ax)
 
 
+@pytest.mark.some(1)
 def test_a_term_one_result_lacks_is_left_out_there(fitted):
     fewer = wide(fitted, 2, names=("a", "new"))
     ax = pr.compare([fitted, fewer]).plot()
@@ -201,7 +203,7 @@ def test_a_term_one_result_lacks_is_left_out_there(fitted):
     np.testing.assert_array_equal(ax.lines[1].get_xdata(), fewer.params)
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 def test_dollar_signs_in_names_are_letters(fitted):
     ax = coefficients.plot_coef(wide(fitted, 2, names=("$a^$", "b$")))
     nothing_is_clipped(ax)  # would fail to parse as a formula
@@ -230,6 +232,7 @@ def test_coefficients_refuses_what_it_cannot_draw(fitted):
         coefficients.plot_coef(wide(fitted, 1, names=("const",)))
 
 
+@pytest.mark.some(1)
 def test_without_matplotlib_the_extra_is_named(fitted, monkeypatch):
     real = builtins.__import__
 
@@ -251,6 +254,7 @@ def test_without_matplotlib_the_extra_is_named(fitted, monkeypatch):
         assert isinstance(caught.value, PrivregError)
 
 
+@pytest.mark.some(1)
 def test_the_privacy_plot_of_results_is_that_of_their_statement(fitted):
     tradeoff, roc = fitted.plot_privacy()
     false, true = roc.lines[0].get_data()
@@ -261,7 +265,7 @@ def test_the_privacy_plot_of_results_is_that_of_their_statement(fitted):
         fitted.plot_privacy(ax=[roc])
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("per_id", "what"), [(1, "two records of one person"), (3, "two sets of a person's rows")])
 def test_a_privacy_plot_says_what_is_distinguished(fitted, per_id, what):
     axes = privacy_curve(dataclasses.replace(fitted.privacy, per_id=per_id))
@@ -313,7 +317,7 @@ PLOTS = {
 }
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.usefixtures("coarse_contours")
 @pytest.mark.parametrize("plot", PLOTS)
 @pytest.mark.parametrize("style", ["default", "dark_background"])

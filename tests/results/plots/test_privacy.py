@@ -64,6 +64,7 @@ def test_a_budget_with_delta_is_drawn_as_granted():
     assert (granted >= dp_tradeoff(1, 0.05, at) - 1e-9).all()
 
 
+@pytest.mark.thorough
 def test_totals_are_drawn_and_no_privacy_says_so():
     _, roc = privacy_curve(VARIANTS["rows"])
     _, true = curve(roc, "≤ 2-GDP")

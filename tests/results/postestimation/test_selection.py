@@ -64,6 +64,7 @@ def test_the_smaller_model_is_the_estimate_given_that_the_rest_is_zero(fitted) -
     np.testing.assert_allclose(found.frame().loc[kept, "estimate"], direct, rtol=1e-6)
 
 
+@pytest.mark.thorough
 def test_the_path_minimises_its_criterion() -> None:
     """One penalty of the path against a general minimiser on the criterion as it is written in the docstring."""
     res = array_model(2000, trust="two_collectors").fit(seed=1, progress=False)
@@ -103,6 +104,7 @@ def made_up(names, params, information) -> Known:
     return Known(fit, np.linalg.inv(information), Normal(), ())
 
 
+@pytest.mark.thorough
 def test_the_parts_of_a_kept_interaction_stay() -> None:
     names = ["Intercept", "x", "z", "w", "x:z", "z:w", "x:z:w"]
     found = select(results(made_up(names, [1.0, 0.01, 0.0, 0.01, 2.0, 0.0, 0.01], 1000.0 * np.eye(7))))
@@ -112,6 +114,7 @@ def test_the_parts_of_a_kept_interaction_stay() -> None:
     assert every.dropped == []
 
 
+@pytest.mark.thorough
 def test_collinear_terms_take_few_sweeps(monkeypatch) -> None:
     """The path meets its first-order conditions after 30 sweeps a point; block descent alone does not."""
     monkeypatch.setattr("privreg.results.postestimation.penalties._SWEEPS", 30)
@@ -177,6 +180,7 @@ def test_a_covariance_without_an_inverse_chooses_nothing(fitted, wrong) -> None:
             ask(results(replaced(fitted, fitted.params, cov)))
 
 
+@pytest.mark.thorough
 def test_the_choice_does_not_depend_on_units(fitted) -> None:
     unit = np.geomspace(1e-9, 1e9, len(fitted.params))
     cov = fitted.cov_params().to_numpy() * np.outer(unit, unit)

@@ -32,7 +32,7 @@ def bare():
     return array_model(2000).fit(seed=3, progress=False, inference=None)
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 def test_frame_holds_the_numbers_of_tidy(one, two):
     fewer = wide(two, 2, names=("a", "new"))
     fewer = changed(fewer, statement=dataclasses.replace(fewer.privacy, notes=()))  # which are about four rows
@@ -65,7 +65,7 @@ def test_the_curators_release_is_counted():
     assert pr.compare([central, central]).total_mu == pytest.approx(math.sqrt(2))
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 def test_one_result_without_privacy_leaves_none(one):
     c = pr.compare([one, array_model(mu=None).fit(progress=False)])
     assert math.isinf(c.total_mu)
@@ -113,7 +113,7 @@ def test_exponentiated_tables_show_limits_in_place_of_errors(one):
     assert "inf" in str(pr.compare([large], exponentiate=True))
 
 
-@pytest.mark.some(1)
+@pytest.mark.thorough
 def test_text_stays_within_eighty_columns(one, two):
     c = pr.compare([one, wide(two), *[two] * 9], names=[f"result number {i} {'x' * 30}" for i in range(11)])
     lines = c.as_text().split("\n")
@@ -172,7 +172,7 @@ def test_decimals_can_be_chosen(one, two):
         pr.compare([one, two], digits=-1)
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 def test_tables_under_pandas_names_and_in_files(one, two, tmp_path):
     c = pr.compare([one, two])
     assert (c.to_markdown(), c.to_latex(), c.to_html()) == (c.as_markdown(), c.as_latex(), c.as_html())

@@ -65,6 +65,7 @@ def test_the_median_of_means_of_two_is_hodges_and_lehmanns(fits) -> None:
     assert "Hodges-Lehmann" in str(pr.meta_analysis(fits, method="hodges_lehmann"))
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("claimed", [1e-6, 0.2, 1e6])
 @pytest.mark.parametrize("value", [-1e9, 1e9])
 def test_a_fit_that_may_be_anything_hardly_moves_it(value, claimed) -> None:
@@ -209,6 +210,7 @@ def test_targets_that_differ_are_said() -> None:
     assert "learned its threshold" not in " ".join(str(pr.compare(both[:1])).split())
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("unit", [1e-9, 1e-3, 1e6])
 def test_units_of_coefficients_dont_count(fits, unit) -> None:
     other = {name: estimates({"x": y * unit}, v**0.5 * unit) for name, y, v in zip(fits, Y, V, strict=True)}
@@ -249,6 +251,7 @@ def test_means_are_no_fits_of_a_model() -> None:
         pr.meta_analysis(means)
 
 
+@pytest.mark.thorough
 def test_a_terms_name_is_all_its_coefficients() -> None:
     rng = np.random.default_rng(1)
     rows = pd.DataFrame({"y": rng.uniform(size=900), "g": rng.choice(["a", "b", "c"], 900)})
