@@ -167,7 +167,7 @@ def made(tmp_path_factory):
     return out
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(14)
 @pytest.mark.parametrize("bomb", BOMBS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_no_document_needs_is_refused_before_it_is_read(kind, bomb, made):

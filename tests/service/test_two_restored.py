@@ -149,7 +149,7 @@ def test_nobody_is_believed_who_says_that_a_batch_to_come_was_fixed(pair, place)
     assert status(pair, 1) == [OPEN, OPEN]
 
 
-@pytest.mark.thorough
+@pytest.mark.some(1)
 @pytest.mark.parametrize("keys", [True, False])
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_collector_that_lacks_states_does_not_keep_the_other_from_meeting_it(pair, place, keys):

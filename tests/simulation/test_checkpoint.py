@@ -69,7 +69,7 @@ def killed_after(monkeypatch, rows):
     monkeypatch.setattr(Stream, "_take", take)
 
 
-@pytest.mark.thorough
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("way", "threads"), [*((way, 2) for way in WAYS), ("default", 1)])
 def test_a_fit_that_is_killed_again_and_again_ends_in_the_same_bits(people, tmp_path, monkeypatch, way, threads):
     kept = tmp_path / "run.privreg"

@@ -374,7 +374,7 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
 
 
 def closing_pays(plan: Plan, progress: Progress, here: Summed, steep: float) -> bool:
-    """True if a closing round lowers the variance of scores, and slopes' noise stays a fifth of a slope: (68).
+    """True if a closing round lowers the variance of scores, and noise of slopes stays small: Equation (68).
 
     `here` is the approach's round that has just come in, and `steep` the level of slopes.
     """
