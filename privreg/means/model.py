@@ -217,8 +217,8 @@ def estimate(
     if (columns is None) == (formula is None):
         raise OptionError("say what to estimate: columns, as in ['age', 'bmi'], or formula='age + C(smoker) ~ 1'.")
     columns = formula if columns is None else columns
-    make, door = (PrivateMeans.from_formula, "formula") if isinstance(columns, str) else (PrivateMeans, "arrays")
-    _refuse(f"means.{door}", options, "estimate", "formula")
+    _refuse("means.formula" if isinstance(columns, str) else "means.arrays", options, "estimate", "formula")
+    make = PrivateMeans.from_formula if isinstance(columns, str) else PrivateMeans
     return make(columns, data, **options).fit(seed=seed, progress=progress)
 
 
