@@ -56,10 +56,11 @@ PUBLIC: Final = {"bounds": {"x": (-1, 1)}, "levels": {"arm": ["old", "new"]}}
 MANY: Final = 2_000_000  # People of whom estimands are computed: their error is a tenth of one of 20,000 people
 WHOLE: Final = 1_000.0  # Cumulative hazard that nobody has
 UNTIL: Final = (0.4, 0.7, 1.0, 1.5, 1.99, 2.0, 2.5, 3.2, 4.5, 7.0, 16.0)  # Cumulative hazards at which they are
-RATES = {"right": 0.03, "few": 0.005, "changing": 0.03, "weibull": 0.03, "frail": 0.03}
-RATES |= {"skewed": 0.0033, "early": 0.2, "large": 0.007}
-EFFECTS = {one: np.array([0.6, 0.5]) for one in RATES}  # Of the number and of the new arm
-EFFECTS |= {"skewed": np.array([1.0, 0.5]), "large": np.array([2.0, 2.0])}
+USUAL: Final = {"right": 0.03, "few": 0.005, "changing": 0.03, "weibull": 0.03, "frail": 0.03}  # Of all sizes
+RATES: Final = USUAL | {"skewed": 0.0033, "early": 0.2, "large": 0.007}
+EFFECTS: Final = {  # Of the number and of the new arm
+    one: np.array({"skewed": [1.0, 0.5], "large": [2.0, 2.0]}.get(one, [0.6, 0.5])) for one in RATES
+}
 BASE: Final = np.log([1.0, 1.5, 0.8])  # Hazards of the intervals over the first
 
 
@@ -77,7 +78,7 @@ class Cell(NamedTuple):
 
 
 SIZES: Final = {"central": (1_000, 5_000, 20_000), "two_collectors": (1_000, 5_000, 20_000)}
-CELLS: Final = [Cell(design, trust, n) for trust, sizes in SIZES.items() for n in sizes for design in list(RATES)[:5]]
+CELLS: Final = [Cell(design, trust, n) for trust, sizes in SIZES.items() for n in sizes for design in USUAL]
 CELLS += [Cell("right", "silos", 5_000), *(Cell("skewed", trust, n) for trust in SIZES for n in (20_000, 100_000))]
 CELLS += [Cell(design, trust, n) for design in ("early", "large") for trust in SIZES for n in (5_000, 20_000)]
 

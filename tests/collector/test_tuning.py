@@ -120,7 +120,6 @@ def test_a_change_arrives_wherever_the_name_was_imported_and_is_taken_back():
     assert tuning.tuning_hash() == before
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("path", ["privreg.protocol.schedule:ROUNDS", "privreg.collector.inference.resampling:FIRST"])
 def test_a_change_that_would_not_arrive_is_refused(path):
     with pytest.raises(ValueError, match="can't be changed"), tuning.changed({path: 4}):

@@ -89,7 +89,6 @@ def test_fit_without_noise_is_federated_averaging():
     assert len(res.trajectory()) == 8 * 3
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_family_finds_its_coefficients_without_noise(name):
     options = {"mu": None, "rounds": 400, "local_steps": 2, "clip": 1.0, **FAMILIES[name]}

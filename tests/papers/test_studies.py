@@ -400,7 +400,6 @@ def test_intervals_by_step_and_start_are_those_of_a_plain_loop(began):
         assert (own["high"] - own["low"]).to_numpy() / 2 == pytest.approx(half, rel=1e-7)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(("setting", "sd"), [("stated", np.sqrt(2) * THRESHOLD), ("small_noise", 1.0)])
 def test_noise_by_step_and_start_is_the_stated_one(setting, sd, monkeypatch):
     seen, walk = [], steps._walk
