@@ -81,7 +81,7 @@ def plan_of(
     if people.effect is not None:  # what is left of a column without a person's level
         highs[1:] = (highs - lows)[1:] * people.spread
         lows[1:], dummies = -highs[1:], np.zeros(len(order), dtype=np.bool_)
-    levels, cells = (), [np.zeros((0, len(order)))]
+    levels, cells = (), list[Array]()
     if people.followed is not None:  # columns of all intervals but the first
         of = next((term.columns for term in design.terms if term.reads == (INTERVAL,)), ())
         levels = tuple(np.argsort(order)[list(of)].tolist())
@@ -126,7 +126,7 @@ def plan_of(
         cuts=np.zeros((0, 0)) if spec.cuts is None else spec.cuts[:, order],
         noise=spec.noise._replace(silos=silos or spec.shared(rows)),
         levels=levels,
-        cells=np.concatenate(cells),
+        cells=tuple(cells),
         corners=corners_of(spec, order),
     )
     return completed(plan), order
@@ -413,7 +413,7 @@ def doubts(
     if (left.any() or found.step.any() or not again) and (moved := found.displaced(loads, left) > BIAS).any():
         out.append(note("moving.again", those(moved), rounds=AGAIN) if again else note("moving.far", those(moved)))
     if (entered := (lost != 0.0).any(axis=1)).any():
-        forms = np.vstack([*2 * [np.eye(plan.d)[1:]], plan.cells.reshape(-1, plan.d)])  # either end of each column
+        forms = np.vstack([*2 * [np.eye(plan.d)[1:]], *plan.cells])  # either end of each column
         short = found.finite < FINITE
         at = [names[j] for j in np.flatnonzero((forms[short[1:], 1:] != 0.0).any(axis=0)) + 1]
         which = ["all records"] * bool(short[0]) + [f"records at an end, or a level, of {listed(at)}"] * bool(at)

@@ -1,7 +1,7 @@
 """Rounds of scores in common coordinates, Equation (12), and how scores bend between them: (22), (31) and (39)."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Final, NamedTuple
 
@@ -135,7 +135,7 @@ def bend(rounds: Rounds, curved: Curvature) -> Bend:
 
         def unknown(theta: Array, c: float) -> Array:
             size = np.einsum("ki,ij,kj->k", places - theta, left, places - theta)
-            return np.asarray(unsure(theta) + (0.5 * size / (c * plan.rules.bend)) ** 2 / d)
+            return np.asarray(unsure(theta) + (0.5 * size / (c * plan.rules.bend)) ** 2 / (1.0 if plan.followed else d))
 
         return Bend(added, unknown)
     variances = squared if rounds.again else lambda theta, _: (height * unlike) ** 2 * distance(theta) / d
@@ -223,25 +223,40 @@ def on_the_way(plan: Plan, rows: Array) -> Callable[[Array, Array, Array], tuple
     back, d = np.linalg.inv(rows), len(rows)
     gaps = plan.cuts.size and plan.rules.shape.a
     if plan.rules.scoring.curved and plan.rules.link == "log":
-        return partial(tilted, back[0])
+        return partial(tilted, back[0], [forms @ back for forms in plan.cells])
     if gaps or plan.shifted or not plan.rules.scoring.curved or plan.rules.link != "logit":
         return None
     return partial(leaning, back.T @ (np.linalg.pinv(plan.cuts + np.eye(d)[0]) if plan.cuts.size else np.eye(d)[:, :1]))
 
 
-def tilted(one: Array, slope: Array, _: Array, move: Array) -> tuple[Array, Array]:
+def tilted(one: Array, groups: Sequence[Array], slope: Array, _: Array, move: Array) -> tuple[Array, Array]:
     """Mean of an exponential mean's slope E m z z' on the way along `move`, and the slope there, but for third moments.
 
-    e^(z'move) turns moments of z by weights m as if they were normal. `one` @ z is 1; all are of shape (d,).
+    e^(z'move) turns moments of z by weights m as if rows were normal in each cell of two factors. `one` @ z is 1, and
+    row k of a factor's array in `groups`, shape (levels, d), makes its level's indicator of z.
     """
-    level = float(one @ slope @ one)
-    mean, out = slope @ one / level, []
-    about = slope / level - np.outer(mean, mean)
+    some = sorted(groups, key=lambda forms: -_unlike(forms, slope, move))[:2]
+    cells, sizes = np.ones((1, 1)), np.array([one @ slope @ one])
+    forms = np.vstack([one, *(g[1:] for g in some)])
+    if some:
+        sizes = np.diag(some[0] @ slope @ some[0].T) if len(some) == 1 else (some[0] @ slope @ some[1].T).ravel()
+        places = np.indices([len(g) for g in some]).reshape(len(some), -1)
+        cells = np.hstack([np.ones((len(sizes), 1)), *(np.eye(len(g))[k][:, 1:] for g, k in zip(some, places, strict=True))])
+    sizes = np.maximum(sizes, 1e-12)
+    means = cells @ np.linalg.solve(forms @ slope @ forms.T, forms @ slope)
+    about, out = (slope - (means.T * sizes) @ means) / sizes.sum(), []
     for part in (0.0, 0.5, 1.0):
-        at = mean + part * about @ move
-        size = level * math.exp(min(part * float(0.5 * (mean + at) @ move), 50.0))
-        out.append(size * (np.outer(at, at) + about))
+        at = means + part * about @ move
+        levels = sizes * np.exp(np.minimum(part * 0.5 * (means + at) @ move, 50.0))
+        out.append((at.T * levels) @ at + levels.sum() * about)
     return (out[0] + 4.0 * out[1] + out[2]) / 6.0, out[2]  # Simpson's rule
+
+
+def _unlike(forms: Array, slope: Array, move: Array) -> float:
+    """Third absolute moment of levels' means along `move`."""
+    sizes = np.maximum(np.diag(forms @ slope @ forms.T), 1e-12)
+    along = forms @ slope @ move / sizes
+    return float(sizes @ np.abs(along - sizes @ along / sizes.sum()) ** 3)
 
 
 def leaning(forms: Array, slope: Array, place: Array, move: Array) -> tuple[Array, Array]:

@@ -430,7 +430,7 @@ def _finite(plan: Plan, last: State, rounds: list[Summed], curvature: Array, squ
     if plan.rules.link == "identity" or likelihood or not (plan.rules.scoring.curved and rounds):
         return np.empty(0), np.empty((0, len(x)))
     ends = np.concatenate([x[:1], x[1:] - np.outer(plan.lows[1:], x[0]), np.outer(plan.highs[1:], x[0]) - x[1:]])
-    ends = np.concatenate([ends, plan.cells.reshape(-1, len(x)) @ x])
+    ends = np.concatenate([ends, *(forms @ x for forms in plan.cells)])
     people = np.array([float(t.people) for t in rounds])
     part = people / people.sum()
     score = ends @ sum(p * t.score for p, t in zip(part, rounds, strict=True))

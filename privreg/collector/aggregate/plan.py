@@ -145,7 +145,7 @@ class Plan(NamedTuple):
     shifted: bool = False  # True if predictors have an offset
     cuts: Array = np.zeros((0, 0))  # Rows at cut points less that at the first, shape (K − 1, d): Equation (51)
     levels: tuple[int, ...] = ()  # Columns that are 1 in each interval but the first, where rows are intervals
-    cells: Array = np.zeros((0, 0))  # Indicators of combinations of levels as linear forms of columns; shape (k, d)
+    cells: tuple[Array, ...] = ()  # Of each factor, or several that meet, indicators of levels as forms; each (k, d)
     corners: Array = np.zeros((0, 0))  # Ends of columns that numbers share, NaN in others; shape (k, d)
 
     @property

@@ -28,7 +28,7 @@ collectors none was marked with this, and 3% with 1; where hazards differ by a f
 LEAP: Final = math.log(4.0)  # Of the logarithm of an extra parameter in one step
 STARTS: Final = (0.05, 5.0)  # Of an extra parameter
 FILLED: Final = 1e-3  # Part of a report that people are taken to fill at least
-WALKED: Final = 6  # Times that a step and the mean slope on its way follow from each other
+WALKED: Final = 20  # Times that a step and the mean slope on its way follow from each other
 NOISY: Final = 2.0  # Sds of its noise within which a step's length is explained by it
 
 
@@ -321,11 +321,14 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
     gain = max(float(here.score @ here.score) - plan.size * noise, 0.3 * noise)  # shorter as noise explains it
     # a start by least squares is farther off where the link isn't linear
     most = FAR * rules.bend if rules.follows else 2.0 * FAR
-    step, slopes = np.zeros(plan.size), None if plan.followed else on_the_way(plan, state.rows)
+    step, slopes = np.zeros(plan.size), on_the_way(plan, state.rows)
+    before = step
     for _ in range(WALKED if slopes else 1):
         mean = slopes(found.mean, state.theta, state.threshold(rules) * step)[0] if slopes else found.mean
         step = -cautious(mean, found.variances, here.score) * gain / (gain + plan.size * noise)  # (10)
         step = step * min(1.0, most / max(float(np.linalg.norm(step)), 1e-12))
+        step = 0.5 * (step + before) if slopes else step
+        before = step
     size = float(np.linalg.norm(step))
     reach = np.array([size, *np.abs(lines @ step)])
     theta = state.theta + state.threshold(rules) * step
