@@ -79,15 +79,9 @@ def longest(share: float, noise: float, edge: float = 0.0) -> float:
     `share` is that of people who have an event, `noise` the variance of a score's noise over the square of the largest
     one, of one record. Scores fall where a slope is `edge` times the largest one at least, which is clear of its noise.
     """
-    at = np.exp(VARIED)
-    weight = np.exp(-0.5 * VARIED**2)
-    weight /= weight.sum()
-    share = min(max(share, 1e-3), 0.99)
-    ends = np.geomspace(1e-4, LARGEST, 200)  # of the follow-up, as hazards of the usual person
-    end = at * float(np.interp(share, -np.expm1(-np.outer(ends, at)) @ weight, ends))
     tried, edges = np.geomspace(LEAST, LARGEST, 100), np.linspace(0.0, LARGEST, 1_001)
     middle, falls = 0.5 * (edges[1:] + edges[:-1]), tried >= FALLS
-    at_risk = np.exp(-middle) * (weight @ np.clip(end[:, None] - edges[:-1], 0.0, edges[1]))
+    at_risk = _at_risk(share, edges)
     counts = np.where(falls[:, None], np.clip((tried[:, None] - middle) / FALLS, 0.0, 1.0), middle < tried[:, None])
     known, (most, top) = counts @ at_risk, np.array([farthest(a) for a in tried]).T
     variance = (counts**2 @ at_risk + noise * most**2) / known**2
@@ -95,6 +89,25 @@ def longest(share: float, noise: float, edge: float = 0.0) -> float:
     if not clear.any():
         return float(tried[np.argmin(np.where(falls, np.inf, variance))])
     return float(tried[clear & (variance <= (1.0 + DEARER) * variance[clear].min())].max())
+
+
+@lru_cache(256)
+def ending(share: float, most: float) -> float:
+    """Part of the slope that may change as people are followed for another time, where weights fall: ½ A ρ of (68)."""
+    edges = np.linspace(0.0, most, 1_001)
+    at_risk, falls = _at_risk(share, edges), edges[1:] > most - FALLS
+    return 0.5 * most * float(at_risk[falls].sum() / at_risk.sum()) * (most >= FALLS)
+
+
+def _at_risk(share: float, edges: Array) -> Array:
+    """Time at risk between cumulative hazards at `edges`, of the reference model, `share` of whom have an event."""
+    at, middle = np.exp(VARIED), 0.5 * (edges[1:] + edges[:-1])
+    weight = np.exp(-0.5 * VARIED**2)
+    weight /= weight.sum()
+    ends = np.geomspace(1e-4, LARGEST, 200)  # of the follow-up, as hazards of the usual person
+    shares = -np.expm1(-np.outer(ends, at)) @ weight
+    end = at * float(np.interp(min(max(share, 1e-3), 0.99), shares, ends))
+    return np.asarray(np.exp(-middle) * (weight @ np.clip(end[:, None] - edges[:-1], 0.0, edges[1])))
 
 
 HAZARDS: Final = Family("Hazards", codes.HAZARDS, "log", "binary")

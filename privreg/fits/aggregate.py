@@ -151,8 +151,7 @@ def lines_of_sums(plan: Plan, *, private: bool) -> list[tuple[Any, ...]]:
     else:
         roles = [*early, *["approach"] * PILOTS, *["closing"] * bool(plan.sizes["closing"])]
         start = roles.index("approach")
-        may = [k > start and (role == "approach" or plan.followed) for k, role in enumerate(roles)]  # be left out
-        lines += [(role, plan.sizes[role], free, 1.0) for role, free in zip(roles, may, strict=True)]
+        lines += [(role, plan.sizes[role], k > start and role == "approach", 1.0) for k, role in enumerate(roles)]
         main = rows - plan.measured - sum(people for _, people, optional, _ in lines if not optional)
         lines += [("main", main, False, 1.0), *[("measures", plan.measured, False, 1.0)] * bool(plan.measured)]
     return [

@@ -1,24 +1,30 @@
 """Rounds of scores in common coordinates, Equation (12), and how scores bend between them: (22), (31) and (39)."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache, partial
 from typing import Final, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import ndtri
+from scipy.special import ndtri, roots_jacobi
 
 from privreg.base.arrays import Array, Flags
 from privreg.collector.aggregate.classes import mean_score, points
 from privreg.collector.aggregate.curvature import Curvature, grouped, sampled, unequal
+from privreg.collector.aggregate.lengths import CLEAR, NORMAL
 from privreg.collector.aggregate.plan import Plan, Progress, Rules, State, Summed
 from privreg.collector.estimation.curvature import SPREAD, floored
+from privreg.families.hazards import ending
 from privreg.families.scores import scoring_of
 from privreg.protocol.plans import Shape
 
-NORMAL: Final = 2_000  # Normal errors, at even quantiles, of which steps are off
+ERRORS: Final = 2_000  # Normal errors, at even quantiles, of which steps are off
 FARTHEST: Final = 2.0  # Thresholds up to which steps are known; further ones are marked
+
+
+Way = Callable[[Array, Array, Array], tuple[Array, Array]]
+"""Mean slope on a way, and that at its end, by the slope before it, the state and the way; shapes (d, d) and (d,)."""
 
 
 class Rounds(NamedTuple):
@@ -100,6 +106,8 @@ class Bend(NamedTuple):
     added: Callable[[Array, Array], tuple[Array, Array]]
     # At an estimate and a threshold: variances of a number of each score, because it bends; shape (rounds,)
     variances: Callable[[Array, float], Array]
+    # And what is left of a number of each, of one sign, as an approach comes from one side; shape (rounds,)
+    left: Callable[[Array, float], Array]
 
 
 def bend(rounds: Rounds, curved: Curvature) -> Bend:
@@ -121,26 +129,34 @@ def bend(rounds: Rounds, curved: Curvature) -> Bend:
     def straight(*_: Array) -> tuple[Array, Array]:
         return np.zeros((len(places), d)), curved.mean
 
+    def none(*_: Array | float) -> Array:
+        return np.zeros(len(places))
+
     if plan.rules.scoring.curved and not rounds.again:
         rough = np.array([t.sds[1] * t.wider for t in rounds.turned])
         noise = rough**2 + 2.0 * height**2 / np.array(sampled(plan, rounds.summed))
         rows, slopes = [s.state.rows for s in rounds.summed], np.array([t.slope for t in rounds.turned])
         alike = np.array([[float(np.array_equal(a, b)) for b in rows] for a in rows])
         c = rounds.c * plan.rules.bend
-        one, tilt = np.linalg.inv(last.rows)[0], on_the_way(plan, last.rows)
+        tilt = on_the_way(plan, last.rows, curved)
         added, unsure = secants(slopes, noise, places, alike, last, c, curved.mean, curved.pooled, tilt)
-        # third moments; where people are followed ends at another time at other states, all of a bend is unknown
-        by = curved.mean @ one
-        left = (plan.rules.link == "log") * (curved.mean - (not plan.followed) * np.outer(by, by) / float(one @ by))
+        apart = np.einsum("ki,ij,kj->k", places - last.theta, curved.mean, places - last.theta)
 
-        def unknown(theta: Array, c: float) -> Array:
-            size = np.einsum("ki,ij,kj->k", places - theta, left, places - theta)
-            return np.asarray(unsure(theta) + (0.5 * size / (c * plan.rules.bend)) ** 2 / (1.0 if plan.followed else d))
+        def left(theta: Array, c: float) -> Array:
+            if plan.rules.link != "log":
+                return none()
+            way = theta - last.theta
+            sizes, _, about = celled(parts_of(plan, last.rows, curved), curved.mean, way)
+            unknown = sizes.sum() * about
+            if plan.followed:
+                unknown = unknown + ending(rounds.progress.events[0], last.most) * curved.mean
+            size = apart + float(way @ unknown @ way)
+            return np.asarray(0.5 * size / (c * plan.rules.bend * math.sqrt(d)))
 
-        return Bend(added, unknown)
+        return Bend(added, lambda theta, _: unsure(theta), left)
     variances = squared if rounds.again else lambda theta, _: (height * unlike) ** 2 * distance(theta) / d
     if plan.rules.blocks == 1:
-        return Bend(straight, variances)
+        return Bend(straight, variances, none)
     root = np.linalg.cholesky(curved.mean)
     z, weight = points(rounds.progress.known.mean, np.linalg.inv(last.rows)[0], plan.reach)
     there = [mean_score(last.classes, place, z, weight) for place in places]
@@ -155,7 +171,7 @@ def bend(rounds: Rounds, curved: Curvature) -> Bend:
         more = root @ floored(back, -0.5) @ root.T
         return score - np.array([one for one, _ in there]) - (near - places) @ steep - more @ theta, curved.mean + more
 
-    return Bend(by_classes, variances)
+    return Bend(by_classes, variances, none)
 
 
 def secants(
@@ -167,7 +183,7 @@ def secants(
     c: float,
     curvature: Array,
     pooled: Array,
-    tilt: Callable[[Array, Array, Array], tuple[Array, Array]] | None = None,
+    tilt: Way | None = None,
 ) -> tuple[Callable[[Array, Array], tuple[Array, Array]], Callable[[Array], Array]]:
     """Scores of rounds on secants to an estimate, and the slope there: Equation (39); and variances of these scores.
 
@@ -202,8 +218,9 @@ def secants(
         if tilt is not None:
             ways = zip(changes[:-1], places, c * (end - x), strict=True)
             each = [tilt(curvature + a, place, way) for a, place, way in ways]
-            changes = np.array([*(mean for mean, _ in each), sum(p * s for p, (_, s) in zip(parts, each, strict=True))])
-            changes -= curvature
+            end = np.linalg.solve(root, sum(p * s for p, (_, s) in zip(parts, each, strict=True)) - curvature)
+            end = root @ floored(np.asarray(np.linalg.solve(root, end.T)), -0.9) @ root.T  # and a tenth after the way
+            changes = np.array([*(mean - curvature for mean, _ in each), end])
         return np.einsum("kij,kj->ki", changes[:-1], theta - places) - changes[-1] @ theta, curvature + changes[-1]
 
     def unsure(theta: Array) -> Array:
@@ -214,7 +231,74 @@ def secants(
     return added, unsure
 
 
-def on_the_way(plan: Plan, rows: Array) -> Callable[[Array, Array, Array], tuple[Array, Array]] | None:
+class Parts(NamedTuple):
+    """Factors and numbers, of which more than two moments are known, as forms of z."""
+
+    one: Array  # `one` @ z is 1; shape (d,)
+    factors: list[Array]  # Row k of each is 1 of its level k and 0 of others; shape (levels, d)
+    numbers: Array  # Shape (k, d)
+    lows: Array  # Their bounds, shape (k,)
+    highs: Array
+
+
+def parts_of(plan: Plan, rows: Array, curved: Curvature) -> Parts:
+    """Numbers, and factors each level of which is clear of the noise of slopes, in coordinates z = `rows` @ x."""
+    back, sd, n = np.linalg.inv(rows), math.sqrt(float(curved.variances.mean())), plan.numbers
+    factors = [forms @ back for forms in plan.cells]
+    clear = [sd * np.square(one).sum(axis=1) < CLEAR * np.diag(one @ curved.mean @ one.T) for one in factors]
+    factors = [one for one, good in zip(factors, clear, strict=True) if good.all()]
+    return Parts(np.asarray(back[0]), factors, np.asarray(back[n]), plan.lows[n], plan.highs[n])
+
+
+def celled(parts: Parts, slope: Array, move: Array) -> tuple[Array, Array, Array]:
+    """Sizes, shape (cells,), and means of z, (cells, d), of cells of rows, and the covariance within them, (d, d).
+
+    By weights m of which `slope` is E m z z'. Cells are those of two factors, and three points of a number, a beta
+    variable between its bounds: of those that differ most along `move`.
+    """
+    one, numbers = parts.one, parts.numbers
+    some = sorted(parts.factors, key=lambda forms: -_unlike(forms, slope, move))[:2]
+    sizes, by = np.array([one @ slope @ one]), np.vstack([one, *(forms[1:] for forms in some)])
+    if some:
+        both = some[0] @ slope @ some[-1].T
+        sizes = np.maximum(both.ravel() if len(some) > 1 else np.diag(both), 1e-12)
+    each = np.indices([len(forms) for forms in some]).reshape(len(some), len(sizes))
+    cells = [np.ones((len(sizes), 1)), *(np.eye(len(f))[k, 1:] for f, k in zip(some, each, strict=True))]
+    means = np.hstack(cells) @ np.linalg.solve(by @ slope @ by.T, by @ slope)
+    about = (slope - (means.T * sizes) @ means) / sizes.sum()
+    if len(numbers):
+        lines = about @ numbers.T
+        sds = np.sqrt(np.maximum(np.einsum("kd,dk->k", numbers, lines), 1e-12))
+        k = int(np.abs(move @ (lines / sds)).argmax())
+        line, (mean, square) = (
+            lines[:, k] / sds[k],
+            np.array([one, numbers[k]]) @ slope @ numbers[k] / (one @ slope @ one),
+        )
+        sd = math.sqrt(max(square - mean**2, 1e-12))
+        at, chances = beta((mean - parts.lows[k]) / sd, (parts.highs[k] - mean) / sd)
+        means = (means + np.multiply.outer(at, line)[:, None]).reshape(-1, len(one))
+        sizes, about = np.outer(chances, sizes).ravel(), about - np.outer(line, line)
+    return sizes, means, about
+
+
+def _unlike(forms: Array, slope: Array, move: Array) -> float:
+    """Third absolute moment of levels' means along `move`."""
+    sizes = np.maximum(np.diag(forms @ slope @ forms.T), 1e-12)
+    along = forms @ slope @ move / sizes
+    return float(sizes @ np.abs(along - sizes @ along / sizes.sum()) ** 3)
+
+
+def beta(near: float, far: float) -> tuple[Array, Array]:
+    """Three points, and their chances, that have five moments of a beta variable of mean 0, sd 1 on (-near, far)."""
+    near, far = np.clip([near, far], 1e-3, NORMAL)
+    size = max(near * far - 1.0, 1e-3) / (near + far)
+    at, chances = roots_jacobi(3, size * far - 1.0, size * near - 1.0)
+    chances, at = chances / chances.sum(), 0.5 * (near + far) * at
+    at = at - chances @ at
+    return at / math.sqrt(float(chances @ at**2)), chances
+
+
+def on_the_way(plan: Plan, rows: Array, curved: Curvature) -> Way | None:
     """Mean slope on a way from a state, and that at its end, as functions of the slope there, the state and the way.
 
     Of exponential means, and of logits whose predictors have no offset, in coordinates z = `rows` @ x; None of other
@@ -223,40 +307,23 @@ def on_the_way(plan: Plan, rows: Array) -> Callable[[Array, Array, Array], tuple
     back, d = np.linalg.inv(rows), len(rows)
     gaps = plan.cuts.size and plan.rules.shape.a
     if plan.rules.scoring.curved and plan.rules.link == "log":
-        return partial(tilted, back[0], [forms @ back for forms in plan.cells])
+        return partial(tilted, parts_of(plan, rows, curved))
     if gaps or plan.shifted or not plan.rules.scoring.curved or plan.rules.link != "logit":
         return None
     return partial(leaning, back.T @ (np.linalg.pinv(plan.cuts + np.eye(d)[0]) if plan.cuts.size else np.eye(d)[:, :1]))
 
 
-def tilted(one: Array, groups: Sequence[Array], slope: Array, _: Array, move: Array) -> tuple[Array, Array]:
-    """Mean of an exponential mean's slope E m z z' on the way along `move`, and the slope there, but for third moments.
+def tilted(parts: Parts, slope: Array, _: Array, move: Array) -> tuple[Array, Array]:
+    """Mean of an exponential mean's slope E m z z' on the way along `move`, and the slope there.
 
-    e^(z'move) turns moments of z by weights m as if rows were normal in each cell of two factors. `one` @ z is 1, and
-    row k of a factor's array in `groups`, shape (levels, d), makes its level's indicator of z.
+    e^(z'move) turns moments of z by weights m as if rows were normal within each of the cells of `celled`.
     """
-    some = sorted(groups, key=lambda forms: -_unlike(forms, slope, move))[:2]
-    cells, sizes = np.ones((1, 1)), np.array([one @ slope @ one])
-    forms = np.vstack([one, *(g[1:] for g in some)])
-    if some:
-        sizes = np.diag(some[0] @ slope @ some[0].T) if len(some) == 1 else (some[0] @ slope @ some[1].T).ravel()
-        places = np.indices([len(g) for g in some]).reshape(len(some), -1)
-        cells = np.hstack([np.ones((len(sizes), 1)), *(np.eye(len(g))[k][:, 1:] for g, k in zip(some, places, strict=True))])
-    sizes = np.maximum(sizes, 1e-12)
-    means = cells @ np.linalg.solve(forms @ slope @ forms.T, forms @ slope)
-    about, out = (slope - (means.T * sizes) @ means) / sizes.sum(), []
+    (sizes, means, about), out = celled(parts, slope, move), []
     for part in (0.0, 0.5, 1.0):
         at = means + part * about @ move
-        levels = sizes * np.exp(np.minimum(part * 0.5 * (means + at) @ move, 50.0))
+        levels = sizes * np.exp(np.minimum(part * 0.5 * (means + at) @ move, 10.0))
         out.append((at.T * levels) @ at + levels.sum() * about)
     return (out[0] + 4.0 * out[1] + out[2]) / 6.0, out[2]  # Simpson's rule
-
-
-def _unlike(forms: Array, slope: Array, move: Array) -> float:
-    """Third absolute moment of levels' means along `move`."""
-    sizes = np.maximum(np.diag(forms @ slope @ forms.T), 1e-12)
-    along = forms @ slope @ move / sizes
-    return float(sizes @ np.abs(along - sizes @ along / sizes.sum()) ** 3)
 
 
 def leaning(forms: Array, slope: Array, place: Array, move: Array) -> tuple[Array, Array]:
@@ -316,7 +383,7 @@ def _steps(shape: Shape, ratio: float) -> tuple[Array, Array, Array]:
     """
     scoring = scoring_of(shape.family)
     above, below = (1.0, 1.0) if scoring.symmetric else scoring.sides(shape)
-    r = ndtri((np.arange(NORMAL) + 0.5) / NORMAL) / ratio
+    r = ndtri((np.arange(ERRORS) + 0.5) / ERRORS) / ratio
     r = r - brentq(lambda at: float((np.where(r > at, above, below) * np.clip(r - at, -1.0, 1.0)).sum()), r[0], r[-1])
     shifts = np.linspace(-FARTHEST, FARTHEST, 241)
     rows = np.linspace(-4.0, 4.0, 161)
@@ -330,7 +397,7 @@ def _steps(shape: Shape, ratio: float) -> tuple[Array, Array, Array]:
     normal = (density * rows * np.interp(at, fine, score)).sum(axis=1)
     normal /= (density * rows**2 * np.interp(at, fine, slope)).sum(axis=1)
     # of one error at least: where none is within the threshold no step is known
-    alone = np.interp(shifts, fine, score) / np.maximum(np.interp(shifts, fine, slope), 1.0 / NORMAL)
+    alone = np.interp(shifts, fine, score) / np.maximum(np.interp(shifts, fine, slope), 1.0 / ERRORS)
     half = len(shifts) // 2
     alone = np.concatenate([np.minimum.accumulate(alone[half::-1])[:0:-1], np.maximum.accumulate(alone[half:])])
     return shifts, alone, np.maximum.accumulate(normal[half:])

@@ -58,6 +58,7 @@ class Estimated(NamedTuple):
     gap: Array  # Estimate by the last round less that by the one before at another state, shape (b d,)
     chance: Array  # Covariance of that by noise and sampling, shape (b d, b d)
     part: float  # Part of it that the step from the last state may be off by, too
+    grown: Array  # A⁻¹ J without a parameter, slopes at the estimate over those where rounds asked; shape (b d, b d)
     squares: tuple[Array, float]  # Squared scores of a record, shape (b d, b d), and variance of their entries
 
     @property
@@ -78,8 +79,13 @@ class Estimated(NamedTuple):
     def blurred(self, loads: Array) -> Array:
         """Relative sds of the standard errors of `loads` @ theta, as slopes are uncertain: Equations (42) and (65).
 
+        By slopes at the estimate and where rounds asked: on a way along which they grow errors grow, too.
         `loads` has the shape (q, b d), or one more with an extra parameter; what comes back (q,).
         """
+        asked = self._replace(bread=self.grown @ self.bread, root=self.grown @ self.root)
+        return np.maximum(self._blurred(loads), asked._blurred(loads))
+
+    def _blurred(self, loads: Array) -> Array:
         d, (bread, cov) = len(self.theta), (loads @ one[: loads.shape[1]] for one in self.whole)
         both = np.einsum("qk,ql->qkl", bread[:, :d], cov[:, :d])
         moved = np.einsum("qkl,kl->q", np.square(both + both.transpose(0, 2, 1)), self.spread)
@@ -141,7 +147,7 @@ class _Root(NamedTuple):
     bend: common.Bend
     step: Array  # Last step there, of coefficients and a parameter together
     model: extra.Model | None
-    lacking: Array  # Scores that rounds lack beside the last one as other rows count whole, b_k of (14)
+    lacking: Array  # Scores that rounds lack as other rows count whole and as they bend, b_k of (14); (2, rounds)
     left: Array  # And any score if those of long rows are one sd, along each number: Equation (48); shape (k, d)
 
 
@@ -170,6 +176,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     second = x @ curved.mean[: plan.d, : plan.d] @ x.T  # of columns, weighted by curvature
     root = _solve(rounds, curved, variances, second, rounds.c * math.sqrt(height), model)  # (13), (14), (22), (39)
     more, slope = root.bend.added(root.theta, root.weights)
+    grown = np.asarray(np.linalg.solve(curved.mean, slope))
     scale, vague, beside, meat = root.scale, 0.0, None, np.zeros_like(squares)
     if plan.rules.cornered or plan.rules.scoring.extra:
         learned = _Learned(scale, 1.0, 0.0, np.zeros(len(x))) if model is None else _learned(model, root.theta)  # (61)
@@ -214,6 +221,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         gap=gap,
         chance=chance,
         part=part,
+        grown=grown,
         squares=(squares, unsure),
     )
 
@@ -230,7 +238,7 @@ def _gap(root: _Root, each: Array, squares: Array, curved: Curvature, bread: Arr
     k = before[-1]
     other, way, half = rounds.turned[k], last.theta - rounds.turned[k].theta, 0.5 * curved.variances
     sampling = 0.0 if rounds.once else 1.0 / other.people + 1.0 / last.people
-    more = float(root.bent[k] + root.bent[-1]) + root.lacking[k] ** 2
+    more = float(root.bent[k] + root.bent[-1] + np.square(root.lacking[:, k] - root.lacking[:, -1]).sum())
     spread = squares * sampling + other.noise + last.noise + more * np.eye(len(way))
     spread = spread + half * np.outer(way, way) + np.diag(half @ way**2)
     part = abs(float((root.theta - last.theta) @ way)) / float(way @ way)
@@ -276,19 +284,20 @@ def _solve(
     plan, rules, places, last = rounds.plan, rounds.plan.rules, rounds.places, rounds.last
     lacking, left, progress = np.zeros(len(rounds.summed)), np.zeros((0, plan.d)), rounds.progress
 
-    def lacks(moments: Array, state: State) -> Array:
+    def missing(moments: Array, state: State) -> Array:
         return np.asarray(missed(plan, moments, state.rows, np.array([state.reach(plan) ** 2]))[0])
 
     if plan.like is None and not plan.extremes and plan.mu < MOST_MU:
-        by, x = np.array([lacks(second, s.state) for s in rounds.summed]), np.linalg.inv(last.rows)
-        most = np.maximum(by[-1], lacks(x @ progress.known.mean @ x.T, last))
+        by, x = np.array([missing(second, s.state) for s in rounds.summed]), np.linalg.inv(last.rows)
+        most = np.maximum(by[-1], missing(x @ progress.known.mean @ x.T, last))
         most = np.minimum(most, progress.lost[2] if progress.lost else math.inf)
         ways = lines(plan, second, last.rows)[0]
         sizes = np.maximum(np.linalg.norm(ways, axis=1, keepdims=True), 1e-300)
         lacking, left = sd * (by - by[-1]).max(axis=1), ways / sizes * sd * most[:-1, None]
     theta, bend, known = last.theta, common.bend(rounds, curved), float(curved.variances.mean())
     scale = _scale(rounds, theta) if rules.scaled else 1.0
-    weights = _weights(variances + bend.variances(theta, rounds.c), places - theta, known, lacking)
+    lacks = np.vstack([lacking, bend.left(theta, rounds.c)])
+    weights = _weights(variances + bend.variances(theta, rounds.c), places - theta, known, lacks)
     tied, step = np.zeros_like(curved.mean), np.zeros(len(theta))
     for _ in range(PASSES):
         if rules.cornered and model is not None:  # a parameter that moves with the estimate: both in one step
@@ -306,11 +315,12 @@ def _solve(
         steps = sum(w * one for w, one in zip(weights, by_slope, strict=True))
         found = np.linalg.solve(slope + tied, steps - weights @ more + tied @ theta)
         far = float(np.linalg.norm(found - theta)) / (extra.STRIDE * rounds.summed[-1].state.threshold(rules))
-        step = found - theta if model is not None and rules.cornered else step
+        step = found - theta
         theta = theta + (found - theta) / far if tied.any() and far > 1.0 else found
         bent = bend.variances(theta, rounds.c)
-        weights = _weights(variances + bent, places - theta, known, lacking)
-    return _Root(theta, weights, rounds, scale, bent, bend, step, model, lacking, left)
+        lacks = np.vstack([lacking, bend.left(theta, rounds.c)])
+        weights = _weights(variances + bent, places - theta, known, lacks)
+    return _Root(theta, weights, rounds, scale, bent, bend, step, model, lacks, left)
 
 
 def _beside(root: _Root, slope: Array, learned: "_Learned") -> tuple[extra.Extra, Array, Array]:
@@ -360,10 +370,10 @@ def _covariance(
     Of silos some of which have dropped out of rounds the sampling is that of Equation (50).
     """
     rounds, rules, theta, weights = root.rounds, root.rounds.plan.rules, root.theta, root.weights
-    far = sum(w * (t.theta - theta) for w, t in zip(weights, rounds.turned, strict=True))
+    far = np.linalg.solve(curved.mean, sum(w * t.score for w, t in zip(weights, rounds.turned, strict=True)))
     half = 0.5 * curved.variances
     unknown = floored(half * np.outer(far, far) + np.diag(half @ far**2), 0.0)
-    bent = float(weights @ root.lacking) ** 2 + (0.0 if rounds.again else float(weights**2 @ root.bent))
+    bent = float(np.square(root.lacking @ weights).sum()) + (0.0 if rounds.again else float(weights**2 @ root.bent))
     long = MOVED**2 * np.kron(np.eye(rules.blocks), root.left.T @ root.left)
     unknown = unknown + bent * np.eye(len(theta)) + long
     if rules.scoring.cornered:
@@ -404,6 +414,8 @@ def _moves(root: _Root, second: Array, covariance: Array) -> tuple[Array, Array,
     """
     rounds, plan, rules, asked = root.rounds, root.rounds.plan, root.rounds.plan.rules, root.rounds.summed[-1].state
     c, last, points = asked.threshold(rules), rounds.last, rounds.progress.known.whole.points
+    if rules.link == "log" and not rounds.again and 0 < len(plan.cells) <= 2:  # levels' slopes are known on the way
+        points = points[:0]
     most = 0.5 * asked.window if rounds.again else WINDOWS[1]
     wider = abs(math.log(root.scale / asked.scale)) / most if rules.follows else 0.0
     move = (root.theta - (rounds.turned[-1].theta if rounds.again else last.theta)) / c
@@ -452,12 +464,13 @@ def _finite(plan: Plan, last: State, rounds: list[Summed], curvature: Array, squ
 def _weights(alone: Array, far: Array, unsure: float, lacking: Array) -> Array:
     """Weights of rounds, of least variance: of each one's score, and of the curvature that all share: Equation (14).
 
-    And of what scores may be `lacking`, shape (rounds,), because long rows count less. Rounds whose variance is
-    infinite have none, wherever they come.
+    And of what scores may be `lacking`, shape (2, rounds), because long rows count less, and as they bend. Rounds whose
+    variance is infinite have none, wherever they come.
     """
     weights, held = np.zeros(len(alone)), np.isfinite(alone)
-    far, lacks = far[held], lacking[held]
-    both = np.diag(alone[held]) + 0.5 * unsure * (1.0 + 1.0 / far.shape[1]) * far @ far.T + np.outer(lacks, lacks)
+    far, lacks = far[held], lacking[:, held]
+    both = np.diag(alone[held]) + 0.5 * unsure * (1.0 + 1.0 / far.shape[1]) * far @ far.T + lacks.T @ lacks
+    both += 1e-9 * float(np.trace(both)) * np.eye(len(far))  # no pair of rounds is alike but for rounding
     weights[held] = np.maximum(np.linalg.solve(both, np.ones(len(far))), 0.0)
     return np.asarray(weights / weights.sum())
 

@@ -262,7 +262,7 @@ class Plan(NamedTuple):
             "location": 20.0 + math.sqrt(8.0 * means) / (rough * self.mu) if means else 0.0,
             "moments": max(40.0 + math.sqrt(8.0 * size**3) / (rough * self.mu), 10.0 * size),
             "approach": noise,
-            "closing": closing if self.followed or closing < LARGEST["closing"] * self.rows or self.cuts.size else 0.0,
+            "closing": closing if closing < LARGEST["closing"] * self.rows or self.cuts.size else 0.0,
         }
         if self.followed:  # events of an interval are a tenth of all if that many are in each, and a fifth of those
             asked["location"] = math.sqrt(2.0 * (4.0 * means + 3.0)) * self.apiece / self.mu

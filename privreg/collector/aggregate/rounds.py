@@ -13,7 +13,6 @@ from privreg.collector.aggregate.curvature import Curvature, cautious, curvature
 from privreg.collector.aggregate.lengths import AGAIN, EXACT, LEFT, STEPS, paid, slope_and_square
 from privreg.collector.aggregate.plan import MOST_MU, Checked, Known, Plan, Progress, State, Summed, pairs, turned
 from privreg.collector.aggregate.report import heights, sd, unstacked
-from privreg.collector.estimation.coordinates import SHARP
 from privreg.collector.estimation.curvature import FAR, SPREAD, floored
 from privreg.collector.plan import longest_row
 from privreg.protocol.schedule import PILOTS
@@ -321,14 +320,12 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
     gain = max(float(here.score @ here.score) - plan.size * noise, 0.3 * noise)  # shorter as noise explains it
     # a start by least squares is farther off where the link isn't linear
     most = FAR * rules.bend if rules.follows else 2.0 * FAR
-    step, slopes = np.zeros(plan.size), on_the_way(plan, state.rows)
-    before = step
+    step, slopes = np.zeros(plan.size), on_the_way(plan, state.rows, found)
     for _ in range(WALKED if slopes else 1):
         mean = slopes(found.mean, state.theta, state.threshold(rules) * step)[0] if slopes else found.mean
-        step = -cautious(mean, found.variances, here.score) * gain / (gain + plan.size * noise)  # (10)
-        step = step * min(1.0, most / max(float(np.linalg.norm(step)), 1e-12))
-        step = 0.5 * (step + before) if slopes else step
-        before = step
+        whole = -cautious(mean, found.variances, here.score) * gain / (gain + plan.size * noise)  # (10)
+        whole = whole * min(1.0, most / max(float(np.linalg.norm(whole)), 1e-12))
+        step = 0.5 * (step + whole) if slopes else whole  # half of the way, as slopes that rise would overshoot
     size = float(np.linalg.norm(step))
     reach = np.array([size, *np.abs(lines @ step)])
     theta = state.theta + state.threshold(rules) * step
@@ -345,8 +342,6 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
     short = scaled and (near if state.role == "approach" else below)
     late = not again and progress.over + count + plan.sizes["approach"] > 0.55 * plan.rows
     more = not again and short and state.role == "approach" and plan.sizes["closing"] > plan.sizes["approach"]
-    if more and plan.followed:
-        more = closing_pays(plan, progress, here, found.level)
     state = state._replace(
         theta=_parted(plan, state, theta),
         scale=state.scale * math.exp(moved),
@@ -374,28 +369,6 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
     last = some if main else plan.rows - plan.measured - asked.over - some
     longest = lengths.borne(plan, asked, moments, plan.rows if main else some, last)
     return progress._replace(state=progress.state._replace(longest=longest))
-
-
-def closing_pays(plan: Plan, progress: Progress, here: Summed, steep: float) -> bool:
-    """True if a closing round lowers the variance of scores, and noise of slopes stays small: Equation (68).
-
-    `here` is the approach's round that has just come in, and `steep` the level of slopes.
-    """
-    square, people = lengths.slope_and_square(plan, progress)[1], here.people
-    closing, rest = plan.sizes["closing"], plan.rows - plan.measured - progress.over - people
-
-    def alone(count: float) -> float:
-        return square / count + (here.sds[0] * people / count) ** 2
-
-    def whole(count: float, before: float) -> float:
-        """Variance of a number of a round's score, and of what it leaves out as the state is off, by the one before."""
-        return alone(count) + 0.25 * (plan.size + 2.0) * (alone(before) / (plan.rules.bend * steep)) ** 2
-
-    if rest <= closing:  # rounds were lost
-        return False
-    both = 1.0 / (1.0 / whole(closing, people) + 1.0 / whole(rest - closing, closing))
-    edge = math.sqrt(2.0 * plan.size) * here.sds[1] * people / math.hypot(closing, rest - closing)
-    return both < whole(rest, people) and edge < SHARP * steep
 
 
 def _last_whitened(plan: Plan, progress: Progress, found: Curvature, second: Array, count: int) -> Progress:
