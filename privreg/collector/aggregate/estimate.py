@@ -16,6 +16,7 @@ from privreg.collector.aggregate.plan import MOST_MU, Plan, Progress, State, Sum
 from privreg.collector.aggregate.rounds import LEAP, WINDOWS
 from privreg.collector.estimation.curvature import SPREAD, floored
 from privreg.collector.levels import SURE
+from privreg.protocol.sums import FALLS
 
 STUDENT: Final = 1.21  # (z² + 1)/4 at 95%, of the expansion of Student's t by one over its degrees of freedom
 UNEVEN: Final = 0.5  # Sd of squared scores' shape about that of slopes, relative to their mean, of a curator's sums
@@ -189,7 +190,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     at, main = root.rounds.turned, rounds.main
     each = np.array([bread @ (curved.mean @ t.theta - t.score - m) for t, m in zip(at, more, strict=True)])
     gap, chance, part = _gap(root, each, squares, curved, bread)
-    step = root.step
+    step = root.step + bread @ _late(rounds, curved.mean, root.theta)
     if model is not None and plan.rules.cornered and not rounds.again:  # a way that is known to a quarter: (61), (64)
         way = root.weights @ extra.bent(model, root.theta, root.scale)[0]
         step = step + SPREAD * np.asarray(bread @ way)
@@ -427,6 +428,23 @@ def _moves(root: _Root, second: Array, covariance: Array) -> tuple[Array, Array,
     wide = np.maximum(np.linalg.norm(lines, axis=1), 1.0) * math.sqrt(float(np.trace(covariance @ covariance.T)))
     judged = (np.arange(len(lines)) > len(points)) | (not rounds.progress.near)  # skewed rows by main rounds
     return lines, np.maximum(moves, judged * moves**2 * c * rules.bend / wide), wider
+
+
+def _late(rounds: Rounds, curvature: Array, theta: Array) -> Array:
+    """Scores that late intervals' slopes may leave, as people are followed for another time; (d,): Equation (68).
+
+    Those before which the usual person's cumulative hazard is where weights fall already.
+    """
+    plan, last, levels = rounds.plan, rounds.last, list(rounds.plan.levels)
+    if not levels or plan.persons is None or rounds.again:
+        return np.zeros(len(theta))
+    wide, back = (plan.highs - plan.lows)[levels], np.linalg.inv(last.rows)
+    at = np.searchsorted(np.flatnonzero(plan.dummies if plan.indicators is None else plan.indicators), levels)
+    points = rounds.progress.known.whole.points[at]
+    each = np.vstack([points[0] - last.rows[:, levels[0]] * wide[0], points])
+    late = np.cumsum(plan.persons.widths * np.exp(each @ last.theta))[:-1] > last.most - FALLS
+    left = late * 0.25 * last.most * np.square(points @ (theta - last.theta))
+    return np.asarray(curvature @ ((back[levels] - np.outer(plan.lows[levels], back[0])).T @ (left / wide)))
 
 
 def _finite(plan: Plan, last: State, rounds: list[Summed], curvature: Array, squares: Array) -> tuple[Array, Array]:

@@ -8,11 +8,12 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 import statsmodels.api as sm
 from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 import privreg as pr
-from privreg.collector.aggregate.common import leaning, on_the_way, secants, tilted
+from privreg.collector.aggregate.common import Parts, beta, leaning, on_the_way, secants, tilted
 from privreg.collector.aggregate.estimate import estimate
 from privreg.collector.aggregate.plan import State, rules_of
 from privreg.fits.aggregate import plan_of
@@ -54,6 +55,12 @@ def test_secants_of_a_quadratic_score_are_exact() -> None:
     assert unsure(theta).max() < 1e-10
 
 
+def parts_of_rows(one: np.ndarray, *factors: np.ndarray, number: tuple[float, ...] = ()) -> Parts:
+    """Factors' forms, and the last column as a number with these bounds."""
+    low, high = np.array(number).reshape(2, -1) if number else np.zeros((2, 0))
+    return Parts(one, list(factors), np.eye(len(one))[len(one) - len(low) :], low, high)
+
+
 def test_a_step_of_an_exponential_mean_leaves_no_square_of_it() -> None:
     """One round at 0, of rows without a third moment about their mean."""
     d, move = 3, np.random.default_rng(4).normal(size=3)
@@ -61,7 +68,8 @@ def test_a_step_of_an_exponential_mean_leaves_no_square_of_it() -> None:
     slope, one = z.T @ z / len(z), np.eye(d)[0]
     known, alone = np.full(1, 1e-12), np.ones(1)
     places = np.zeros((1, d))
-    bent, _ = secants(slope[None], known, places, alone[None], state_of(d), 1.0, slope, slope, partial(tilted, one))
+    tilt = partial(tilted, parts_of_rows(one))
+    bent, _ = secants(slope[None], known, places, alone[None], state_of(d), 1.0, slope, slope, tilt)
     off = []
     for size in (0.02, 0.01):
         theta = size * move
@@ -76,10 +84,49 @@ def test_slopes_of_an_exponential_mean_of_normal_rows_are_exact(move: list[float
     """E m z z' at the end, and its mean on the way, which leads to the score there; m = e^(z'θ), z of mean 1 and μ."""
     mean, about, move = np.array([1.0, 0.5, -0.3]), np.diag([0.0, 1.0, 0.5]), np.array(move)
     slope, one = 2.0 * (np.outer(mean, mean) + about), np.array([1.0, 0.0, 0.0])
-    way, end = tilted(one, slope, np.zeros(3), move)
+    way, end = tilted(parts_of_rows(one), slope, np.zeros(3), move)
     at, size = mean + about @ move, 2.0 * np.exp(mean @ move + 0.5 * move @ about @ move)
     np.testing.assert_allclose(end, size * (np.outer(at, at) + about), rtol=1e-12)
     np.testing.assert_allclose(way @ move, size * at - 2.0 * mean, atol=1e-3)
+
+
+@pytest.mark.parametrize("move", [[0.2, -1.5, 0.8, 1.2], [-0.5, 1.0, -0.9, -0.3]])
+def test_slopes_of_an_exponential_mean_are_exact_in_cells_of_two_factors(move: list[float]) -> None:
+    """Factors of three and two levels that go together, of six shares; other moments would leave a third of a slope."""
+    levels = np.array([[g == 1, g == 2, h] for g in range(3) for h in range(2)], dtype=float)
+    z, shares = np.column_stack([np.ones(6), levels]), np.array([0.3, 0.05, 0.1, 0.25, 0.02, 0.28])
+    one, step = np.eye(4)[0], np.array(move)
+    factors = np.array([[1.0, -1, -1, 0], [0, 1, 0, 0], [0, 0, 1, 0]]), np.array([[1.0, 0, 0, -1], [0, 0, 0, 1]])
+    slope, there = (z.T * shares) @ z, (z.T * (shares * np.exp(z @ step))) @ z
+    way, end = tilted(parts_of_rows(one, *factors), slope, np.zeros(4), step)
+    np.testing.assert_allclose(end, there, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(way @ step, z.T @ (shares * np.expm1(z @ step)), rtol=0.02)
+    plain = tilted(parts_of_rows(one), slope, np.zeros(4), step)[1]
+    assert np.abs(plain - there).max() > 0.3 * np.abs(there).max()
+
+
+@pytest.mark.parametrize(("near", "far"), [(1.7, 1.7), (3.0, 1.2), (0.9, 1.3), (1.0, 30.0), (60.0, 60.0)])
+def test_three_points_have_five_moments_of_a_beta_variable(near: float, far: float) -> None:
+    at, chances = beta(near, far)
+    low, high = min(near, 50.0), min(far, 50.0)
+    size = (low * high - 1.0) / (low + high)
+    moments = [scipy.stats.beta(size * low, size * high, -low, low + high).moment(k) for k in range(1, 6)]
+    np.testing.assert_allclose([chances @ at**k for k in range(1, 6)], moments, rtol=1e-5, atol=1e-4)
+    assert at.min() > -low - 1e-9
+    assert at.max() < high + 1e-9
+
+
+def test_a_number_within_its_bounds_changes_slopes_as_its_third_moment_says() -> None:
+    """Weights e^(1.6 x) of an even x, on the way to e^(2 x): normal rows would leave a tenth of the slope's change."""
+    x = np.linspace(-1.0, 1.0, 4_001)
+    z, weight = np.column_stack([np.ones_like(x), x]), np.exp(1.6 * x) / len(x)
+    slope, step = (z.T * weight) @ z, np.array([-0.25, 0.4])
+    score = z.T @ (weight * np.expm1(z @ step))
+    bounded, normal = (
+        tilted(parts_of_rows(np.eye(2)[0], number=bounds), slope, np.zeros(2), step)[0] @ step - score
+        for bounds in ((-1.0, 1.0), ())
+    )
+    assert np.abs(bounded).max() < 0.4 * np.abs(normal).max()
 
 
 @pytest.mark.parametrize("move", [[0.5, 0.0, 0.8], [-0.4, 0.2, -0.7], [0.3, -0.3, 0.6]])
@@ -137,10 +184,13 @@ def test_a_slope_of_logits_follows_wide_predictors(factor: float) -> None:
 def test_slopes_on_a_way_are_known_of_logits_without_offsets_and_of_exponential_means(family, shifted, noisy, known):
     cuts = np.eye(2, 3, 1) if family.response == "ordinal" else np.empty((0, 3))
     rules = rules_of(family, 0.0, 10.0 if family == COUNTS else 2.0 if cuts.size else 1.0, noisy=noisy)
-    found = on_the_way(SimpleNamespace(rules=rules, shifted=shifted, cuts=cuts), np.eye(3))
+    slope = np.array([[0.2, 0.02, 0.01], [0.02, 0.1, 0.0], [0.01, 0.0, 0.1]])
+    plan = SimpleNamespace(
+        rules=rules, shifted=shifted, cuts=cuts, cells=(), numbers=[2], lows=-np.ones(3), highs=np.ones(3)
+    )
+    found = on_the_way(plan, np.eye(3), SimpleNamespace(variances=np.zeros((3, 3)), mean=slope))
     assert (found is not None) is known
     if found is not None:  # no way, no change
-        slope = np.array([[0.2, 0.02, 0.01], [0.02, 0.1, 0.0], [0.01, 0.0, 0.1]])
         for one in found(slope, np.array([0.3, -0.2, 0.1]), np.zeros(3)):
             np.testing.assert_allclose(one, slope, atol=1e-12)
 

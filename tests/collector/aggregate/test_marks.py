@@ -25,7 +25,7 @@ from privreg.fits.aggregate import plan_of
 def made(d: int, **known: np.ndarray) -> Estimated:
     """An estimate of d coefficients of which only what marks need is known."""
     usual = dict.fromkeys(Estimated._fields, np.zeros(d)) | {"wider": 0.0, "threshold": 1.0, "moves": np.zeros(1)}
-    usual |= {"lines": np.eye(1, d), "beside": None, "chance": np.zeros((d, d)), "part": 0.0}
+    usual |= {"lines": np.eye(1, d), "beside": None, "chance": np.zeros((d, d)), "part": 0.0, "grown": np.eye(d)}
     return Estimated(**(usual | known))
 
 
@@ -60,6 +60,15 @@ def test_blur_is_the_delta_method_entry_by_entry(seed: int) -> None:
     np.testing.assert_allclose(found.blurred(loads), np.sqrt(total), rtol=1e-5)
 
 
+def test_a_slope_that_grows_on_the_way_is_as_uncertain_as_where_rounds_asked() -> None:
+    """One of two slopes is four times as steep at the estimate, where its noise looks a quarter as large."""
+    asked, grown = np.array([0.1, 0.2]), np.diag([4.0, 1.0])
+    bread = np.diag(1.0 / asked) @ np.linalg.inv(grown)
+    found = made(2, root=bread, bread=bread, spread=np.full((2, 2), 0.02**2), grown=grown)
+    np.testing.assert_allclose(found.blurred(np.eye(2)), 0.02 / asked)
+    np.testing.assert_allclose(found._replace(grown=np.eye(2)).blurred(np.eye(2)), 0.02 / asked / [4.0, 1.0])
+
+
 def test_a_long_step_moves_what_is_estimated_with_it() -> None:
     """With independent estimates a step along one coefficient moves that one alone."""
     d = 3
@@ -85,7 +94,7 @@ def test_what_the_last_step_is_off_by_follows_from_how_rounds_differ(last: float
     each = places - (a * places + 0.5 * b * places**2) / a
     at = [SimpleNamespace(theta=place, noise=none, people=1e3) for place in places]
     root: Any = SimpleNamespace(
-        rounds=SimpleNamespace(turned=at, once=False), bent=np.zeros(2), lacking=np.zeros(2), theta=each[-1]
+        rounds=SimpleNamespace(turned=at, once=False), bent=np.zeros(2), lacking=np.zeros((2, 2)), theta=each[-1]
     )
     gap, chance, part = _gap(root, each, np.full((1, 1), 2.0), SimpleNamespace(variances=none), np.full((1, 1), 1 / a))
     if last == before:
