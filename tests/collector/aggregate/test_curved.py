@@ -92,7 +92,7 @@ def test_slopes_of_an_exponential_mean_of_normal_rows_are_exact(move: list[float
 
 @pytest.mark.parametrize("move", [[0.2, -1.5, 0.8, 1.2], [-0.5, 1.0, -0.9, -0.3]])
 def test_slopes_of_an_exponential_mean_are_exact_in_cells_of_two_factors(move: list[float]) -> None:
-    """Factors of three and two levels that go together, of six shares; other moments would leave a third of a slope."""
+    """Factors of three and two levels that go together, of six shares; as normal rows slopes were off by a tenth."""
     levels = np.array([[g == 1, g == 2, h] for g in range(3) for h in range(2)], dtype=float)
     z, shares = np.column_stack([np.ones(6), levels]), np.array([0.3, 0.05, 0.1, 0.25, 0.02, 0.28])
     one, step = np.eye(4)[0], np.array(move)
@@ -102,7 +102,7 @@ def test_slopes_of_an_exponential_mean_are_exact_in_cells_of_two_factors(move: l
     np.testing.assert_allclose(end, there, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(way @ step, z.T @ (shares * np.expm1(z @ step)), rtol=0.02)
     plain = tilted(parts_of_rows(one), slope, np.zeros(4), step)[1]
-    assert np.abs(plain - there).max() > 0.3 * np.abs(there).max()
+    assert np.abs(plain - there).max() > 0.1 * np.abs(there).max()
 
 
 @pytest.mark.parametrize(("near", "far"), [(1.7, 1.7), (3.0, 1.2), (0.9, 1.3), (1.0, 30.0), (60.0, 60.0)])
