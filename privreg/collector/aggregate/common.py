@@ -257,7 +257,7 @@ def celled(parts: Parts, slope: Array, move: Array) -> tuple[Array, Array, Array
     variable between its bounds: of those that differ most along `move`.
     """
     one, numbers = parts.one, parts.numbers
-    some = sorted(parts.factors, key=lambda forms: -_unlike(forms, slope, move))[:2]
+    some = sorted(parts.factors, key=lambda f: -np.ptp(f @ slope @ move / np.diag(f @ slope @ f.T)))[:2]
     sizes, by = np.array([one @ slope @ one]), np.vstack([one, *(forms[1:] for forms in some)])
     if some:
         both = some[0] @ slope @ some[-1].T
@@ -279,13 +279,6 @@ def celled(parts: Parts, slope: Array, move: Array) -> tuple[Array, Array, Array
         means = (means + np.multiply.outer(at, line)[:, None]).reshape(-1, len(one))
         sizes, about = np.outer(chances, sizes).ravel(), about - np.outer(line, line)
     return sizes, means, about
-
-
-def _unlike(forms: Array, slope: Array, move: Array) -> float:
-    """Third absolute moment of levels' means along `move`."""
-    sizes = np.maximum(np.diag(forms @ slope @ forms.T), 1e-12)
-    along = forms @ slope @ move / sizes
-    return float(sizes @ np.abs(along - sizes @ along / sizes.sum()) ** 3)
 
 
 def beta(near: float, far: float) -> tuple[Array, Array]:

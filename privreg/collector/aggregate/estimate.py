@@ -14,7 +14,7 @@ from privreg.collector.aggregate.curvature import Curvature, curvature, level, p
 from privreg.collector.aggregate.lengths import MOVED, lines, missed, skewed
 from privreg.collector.aggregate.plan import MOST_MU, Plan, Progress, State, Summed
 from privreg.collector.aggregate.rounds import LEAP, WINDOWS
-from privreg.collector.estimation.curvature import SPREAD, floored
+from privreg.collector.estimation.curvature import FAR, SPREAD, floored
 from privreg.collector.levels import SURE
 from privreg.protocol.sums import FALLS
 
@@ -80,14 +80,11 @@ class Estimated(NamedTuple):
     def blurred(self, loads: Array) -> Array:
         """Relative sds of the standard errors of `loads` @ theta, as slopes are uncertain: Equations (42) and (65).
 
-        By slopes at the estimate and where rounds asked: on a way along which they grow errors grow, too.
-        `loads` has the shape (q, b d), or one more with an extra parameter; what comes back (q,).
+        Where rounds asked: on a way along which slopes grow their errors grow, too. `loads` has the shape (q, b d), or
+        one more with an extra parameter; what comes back (q,).
         """
         asked = self._replace(bread=self.grown @ self.bread, root=self.grown @ self.root)
-        return np.maximum(self._blurred(loads), asked._blurred(loads))
-
-    def _blurred(self, loads: Array) -> Array:
-        d, (bread, cov) = len(self.theta), (loads @ one[: loads.shape[1]] for one in self.whole)
+        d, (bread, cov) = len(self.theta), (loads @ one[: loads.shape[1]] for one in asked.whole)
         both = np.einsum("qk,ql->qkl", bread[:, :d], cov[:, :d])
         moved = np.einsum("qkl,kl->q", np.square(both + both.transpose(0, 2, 1)), self.spread)
         alone = np.einsum("qk,k->q", np.square(bread[:, :d] * cov[:, :d]), np.diag(self.spread))
@@ -315,6 +312,9 @@ def _solve(
         more, slope = bend.added(theta, weights)
         steps = sum(w * one for w, one in zip(weights, by_slope, strict=True))
         found = np.linalg.solve(slope + tied, steps - weights @ more + tied @ theta)
+        if rules.scoring.curved and not rounds.again:  # there may be no root: no farther than a step of approach
+            most = 2.0 * FAR * rounds.c * rules.bend / max(float(np.linalg.norm(found - last.theta)), 1e-300)
+            found = last.theta + (found - last.theta) * min(1.0, most)
         far = float(np.linalg.norm(found - theta)) / (extra.STRIDE * rounds.summed[-1].state.threshold(rules))
         step = found - theta
         theta = theta + (found - theta) / far if tied.any() and far > 1.0 else found
@@ -431,20 +431,21 @@ def _moves(root: _Root, second: Array, covariance: Array) -> tuple[Array, Array,
 
 
 def _late(rounds: Rounds, curvature: Array, theta: Array) -> Array:
-    """Scores that late intervals' slopes may leave, as people are followed for another time; (d,): Equation (68).
+    """Scores that intervals' slopes may leave, as people are followed for another time; shape (d,): Equation (68).
 
     Those before which the usual person's cumulative hazard is where weights fall already.
     """
     plan, last, levels = rounds.plan, rounds.last, list(rounds.plan.levels)
-    if not levels or plan.persons is None or rounds.again:
+    if not levels or plan.persons is None or rounds.again or last.most < FALLS:
         return np.zeros(len(theta))
     wide, back = (plan.highs - plan.lows)[levels], np.linalg.inv(last.rows)
     at = np.searchsorted(np.flatnonzero(plan.dummies if plan.indicators is None else plan.indicators), levels)
     points = rounds.progress.known.whole.points[at]
     each = np.vstack([points[0] - last.rows[:, levels[0]] * wide[0], points])
-    late = np.cumsum(plan.persons.widths * np.exp(each @ last.theta))[:-1] > last.most - FALLS
-    left = late * 0.25 * last.most * np.square(points @ (theta - last.theta))
-    return np.asarray(curvature @ ((back[levels] - np.outer(plan.lows[levels], back[0])).T @ (left / wide)))
+    upto = np.cumsum(plan.persons.widths * np.exp(each @ last.theta))
+    part = 0.5 * np.minimum(0.5 * (upto[1:] + upto[:-1]), last.most) * (upto[:-1] > last.most - FALLS)
+    left = 0.5 * part * np.square(points @ (theta - last.theta)) / wide
+    return np.asarray(curvature @ (back[levels] - np.outer(plan.lows[levels], back[0])).T @ left)
 
 
 def _finite(plan: Plan, last: State, rounds: list[Summed], curvature: Array, squares: Array) -> tuple[Array, Array]:
