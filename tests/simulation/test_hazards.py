@@ -515,17 +515,6 @@ def test_late_intervals_alone_are_marked_where_nearly_everybody_has_had_the_even
     assert table["reliable"].to_dict() == {term: "(12, 24]" not in term for term in table.index}
 
 
-def test_an_estimate_is_no_farther_from_the_last_state_than_a_step_of_approach() -> None:
-    """Where noise leaves a cell a larger score than slope there is no root; a coefficient of this fit was 49."""
-    data = people(23, 1_000)
-    model = FIT(FORMULA, data, **{**HOW, "trust": "two_collectors", "mu": 1})
-    stream = begin(model._spec, FitOptions(), None, 23, 1_000)
-    stream.update(data)
-    with pytest.warns(ReliabilityWarning):
-        found = stream.results()
-    assert np.abs(found.params).max() < 12.0
-
-
 def test_two_collectors_main_rounds_are_asked_near_large_ratios() -> None:
     """Steps of approach follow slopes on their way, by levels and within bounds: else the age's slope is 0.4 off."""
     ratios, off = np.array([1.0, 2.0]), []

@@ -218,9 +218,8 @@ def secants(
         if tilt is not None:
             ways = zip(changes[:-1], places, c * (end - x), strict=True)
             each = [tilt(curvature + a, place, way) for a, place, way in ways]
-            end = np.linalg.solve(root, sum(p * s for p, (_, s) in zip(parts, each, strict=True)) - curvature)
-            end = root @ floored(np.asarray(np.linalg.solve(root, end.T)), -0.9) @ root.T  # and a tenth after the way
-            changes = np.array([*(mean - curvature for mean, _ in each), end])
+            changes = np.array([*(mean for mean, _ in each), sum(p * s for p, (_, s) in zip(parts, each, strict=True))])
+            changes -= curvature
         return np.einsum("kij,kj->ki", changes[:-1], theta - places) - changes[-1] @ theta, curvature + changes[-1]
 
     def unsure(theta: Array) -> Array:
@@ -239,6 +238,7 @@ class Parts(NamedTuple):
     numbers: Array  # Shape (k, d)
     lows: Array  # Their bounds, shape (k,)
     highs: Array
+    whole: bool  # True if they make all of a row, and cells can be of all of them
 
 
 def parts_of(plan: Plan, rows: Array, curved: Curvature) -> Parts:
@@ -247,7 +247,8 @@ def parts_of(plan: Plan, rows: Array, curved: Curvature) -> Parts:
     factors = [forms @ back for forms in plan.cells]
     clear = [sd * np.square(one).sum(axis=1) < CLEAR * np.diag(one @ curved.mean @ one.T) for one in factors]
     factors = [one for one, good in zip(factors, clear, strict=True) if good.all()]
-    return Parts(np.asarray(back[0]), factors, np.asarray(back[n]), plan.lows[n], plan.highs[n])
+    whole = len(factors) == len(plan.cells) <= 2 and len(n) <= 1
+    return Parts(np.asarray(back[0]), factors, np.asarray(back[n]), plan.lows[n], plan.highs[n], whole)
 
 
 def celled(parts: Parts, slope: Array, move: Array) -> tuple[Array, Array, Array]:
@@ -265,7 +266,7 @@ def celled(parts: Parts, slope: Array, move: Array) -> tuple[Array, Array, Array
     each = np.indices([len(forms) for forms in some]).reshape(len(some), len(sizes))
     cells = [np.ones((len(sizes), 1)), *(np.eye(len(f))[k, 1:] for f, k in zip(some, each, strict=True))]
     means = np.hstack(cells) @ np.linalg.solve(by @ slope @ by.T, by @ slope)
-    about = (slope - (means.T * sizes) @ means) / sizes.sum()
+    about = floored((slope - (means.T * sizes) @ means) / sizes.sum(), 0.0)
     if len(numbers):
         lines = about @ numbers.T
         sds = np.sqrt(np.maximum(np.einsum("kd,dk->k", numbers, lines), 1e-12))
@@ -309,14 +310,22 @@ def on_the_way(plan: Plan, rows: Array, curved: Curvature) -> Way | None:
 def tilted(parts: Parts, slope: Array, _: Array, move: Array) -> tuple[Array, Array]:
     """Mean of an exponential mean's slope E m z z' on the way along `move`, and the slope there.
 
-    e^(z'move) turns moments of z by weights m as if rows were normal within each of the cells of `celled`.
+    e^(z'move) turns moments of z by weights m as if rows were normal within each of the cells of `celled`. Half of the
+    slope is kept, so that no step is longer than twice the straight one, and a tenth at the end.
     """
     (sizes, means, about), out = celled(parts, slope, move), []
     for part in (0.0, 0.5, 1.0):
         at = means + part * about @ move
-        levels = sizes * np.exp(np.minimum(part * 0.5 * (means + at) @ move, 10.0))
+        levels = sizes * np.exp(np.minimum(part * 0.5 * (means + at) @ move, 5.0))
         out.append((at.T * levels) @ at + levels.sum() * about)
-    return (out[0] + 4.0 * out[1] + out[2]) / 6.0, out[2]  # Simpson's rule
+    return kept(slope, (out[0] + 4.0 * out[1] + out[2]) / 6.0, 0.5), kept(slope, out[2], 0.1)  # Simpson's rule
+
+
+def kept(slope: Array, later: Array, part: float) -> Array:
+    """A slope on the way from `slope`, of which a part is left in any direction at least."""
+    root = np.linalg.cholesky(slope)
+    back = np.linalg.solve(root, np.linalg.solve(root, later).T)
+    return np.asarray(root @ floored(np.asarray(back), part) @ root.T)
 
 
 def leaning(forms: Array, slope: Array, place: Array, move: Array) -> tuple[Array, Array]:

@@ -14,7 +14,7 @@ from privreg.collector.aggregate.curvature import Curvature, curvature, level, p
 from privreg.collector.aggregate.lengths import MOVED, lines, missed, skewed
 from privreg.collector.aggregate.plan import MOST_MU, Plan, Progress, State, Summed
 from privreg.collector.aggregate.rounds import LEAP, WINDOWS
-from privreg.collector.estimation.curvature import FAR, SPREAD, floored
+from privreg.collector.estimation.curvature import SPREAD, floored
 from privreg.collector.levels import SURE
 from privreg.protocol.sums import FALLS
 
@@ -312,9 +312,6 @@ def _solve(
         more, slope = bend.added(theta, weights)
         steps = sum(w * one for w, one in zip(weights, by_slope, strict=True))
         found = np.linalg.solve(slope + tied, steps - weights @ more + tied @ theta)
-        if rules.scoring.curved and not rounds.again:  # there may be no root: no farther than a step of approach
-            most = 2.0 * FAR * rounds.c * rules.bend / max(float(np.linalg.norm(found - last.theta)), 1e-300)
-            found = last.theta + (found - last.theta) * min(1.0, most)
         far = float(np.linalg.norm(found - theta)) / (extra.STRIDE * rounds.summed[-1].state.threshold(rules))
         step = found - theta
         theta = theta + (found - theta) / far if tied.any() and far > 1.0 else found

@@ -58,7 +58,7 @@ def test_secants_of_a_quadratic_score_are_exact() -> None:
 def parts_of_rows(one: np.ndarray, *factors: np.ndarray, number: tuple[float, ...] = ()) -> Parts:
     """Factors' forms, and the last column as a number with these bounds."""
     low, high = np.array(number).reshape(2, -1) if number else np.zeros((2, 0))
-    return Parts(one, list(factors), np.eye(len(one))[len(one) - len(low) :], low, high)
+    return Parts(one, list(factors), np.eye(len(one))[len(one) - len(low) :], low, high, True)
 
 
 def test_a_step_of_an_exponential_mean_leaves_no_square_of_it() -> None:
@@ -90,7 +90,7 @@ def test_slopes_of_an_exponential_mean_of_normal_rows_are_exact(move: list[float
     np.testing.assert_allclose(way @ move, size * at - 2.0 * mean, atol=1e-3)
 
 
-@pytest.mark.parametrize("move", [[0.2, -1.5, 0.8, 1.2], [-0.5, 1.0, -0.9, -0.3]])
+@pytest.mark.parametrize("move", [[0.2, -1.5, 0.8, 1.2], [-0.3, 1.0, -0.7, -0.3]])
 def test_slopes_of_an_exponential_mean_are_exact_in_cells_of_two_factors(move: list[float]) -> None:
     """Factors of three and two levels that go together, of six shares; as normal rows slopes were off by a tenth."""
     levels = np.array([[g == 1, g == 2, h] for g in range(3) for h in range(2)], dtype=float)
@@ -103,6 +103,16 @@ def test_slopes_of_an_exponential_mean_are_exact_in_cells_of_two_factors(move: l
     np.testing.assert_allclose(way @ step, z.T @ (shares * np.expm1(z @ step)), rtol=0.02)
     plain = tilted(parts_of_rows(one), slope, np.zeros(4), step)[1]
     assert np.abs(plain - there).max() > 0.1 * np.abs(there).max()
+
+
+def test_half_of_a_slope_is_left_on_a_way_down() -> None:
+    """Its mean to a level's rate that is e^-6 of the present one is a sixth of it: the step would have no end."""
+    one, factor = np.eye(2)[0], np.array([[1.0, -1.0], [0.0, 1.0]])
+    slope, down = np.array([[1.0, 0.2], [0.2, 0.2]]), np.array([0.0, -6.0])
+    way, end = tilted(parts_of_rows(one, factor), slope, np.zeros(2), down)
+    assert way[1, 1] == pytest.approx(0.5 * 0.2)
+    assert end[1, 1] == pytest.approx(0.1 * 0.2)
+    np.testing.assert_allclose([m @ [1.0, -1.0] @ [1.0, -1.0] for m in (way, end)], 0.8)  # others are as they were
 
 
 @pytest.mark.parametrize(("near", "far"), [(1.7, 1.7), (3.0, 1.2), (0.9, 1.3), (1.0, 30.0), (60.0, 60.0)])
