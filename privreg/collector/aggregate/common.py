@@ -238,7 +238,6 @@ class Parts(NamedTuple):
     numbers: Array  # Shape (k, d)
     lows: Array  # Their bounds, shape (k,)
     highs: Array
-    whole: bool  # True if they make all of a row, and cells can be of all of them
 
 
 def parts_of(plan: Plan, rows: Array, curved: Curvature) -> Parts:
@@ -247,8 +246,7 @@ def parts_of(plan: Plan, rows: Array, curved: Curvature) -> Parts:
     factors = [forms @ back for forms in plan.cells]
     clear = [sd * np.square(one).sum(axis=1) < CLEAR * np.diag(one @ curved.mean @ one.T) for one in factors]
     factors = [one for one, good in zip(factors, clear, strict=True) if good.all()]
-    whole = len(factors) == len(plan.cells) <= 2 and len(n) <= 1
-    return Parts(np.asarray(back[0]), factors, np.asarray(back[n]), plan.lows[n], plan.highs[n], whole)
+    return Parts(np.asarray(back[0]), factors, np.asarray(back[n]), plan.lows[n], plan.highs[n])
 
 
 def celled(parts: Parts, slope: Array, move: Array) -> tuple[Array, Array, Array]:

@@ -8,7 +8,7 @@ from scipy.special import ndtr, ndtri
 
 from privreg.base.arrays import Array
 from privreg.collector.aggregate import classes, lengths
-from privreg.collector.aggregate.common import kept, on_the_way, parts_of
+from privreg.collector.aggregate.common import on_the_way
 from privreg.collector.aggregate.curvature import Curvature, cautious, curvature, level, pooled, sampled, unequal
 from privreg.collector.aggregate.lengths import AGAIN, EXACT, LEFT, STEPS, paid, slope_and_square
 from privreg.collector.aggregate.plan import MOST_MU, Checked, Known, Plan, Progress, State, Summed, pairs, turned
@@ -321,15 +321,11 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
     # a start by least squares is farther off where the link isn't linear
     most = FAR * rules.bend if rules.follows else 2.0 * FAR
     step, slopes = np.zeros(plan.size), on_the_way(plan, state.rows, found)
-    unsure = math.sqrt(float(found.variances.mean()))
     for _ in range(WALKED if slopes else 1):
         mean = slopes(found.mean, state.theta, state.threshold(rules) * step)[0] if slopes else found.mean
-        if slopes and rules.link == "log" and not parts_of(plan, state.rows, found).whole:
-            mean = kept(
-                0.5 * found.mean + 2.0 * math.sqrt(float(found.variances.mean())) * np.eye(plan.size), mean, 1.0
-            )
         whole = -cautious(mean, found.variances, here.score) * gain / (gain + plan.size * noise)  # (10)
-        whole = whole * min(1.0, most / max(float(np.linalg.norm(whole)), 1e-12))
+        far = np.abs(known.whole.points @ whole).max(initial=0.0) * (rules.link == "log")  # of levels, too
+        whole = whole * min(1.0, most / max(float(np.linalg.norm(whole)), float(far), 1e-12))
         step = 0.5 * (step + whole) if slopes else whole  # half of the way, as slopes that rise would overshoot
     size = float(np.linalg.norm(step))
     reach = np.array([size, *np.abs(lines @ step)])

@@ -58,7 +58,7 @@ def test_secants_of_a_quadratic_score_are_exact() -> None:
 def parts_of_rows(one: np.ndarray, *factors: np.ndarray, number: tuple[float, ...] = ()) -> Parts:
     """Factors' forms, and the last column as a number with these bounds."""
     low, high = np.array(number).reshape(2, -1) if number else np.zeros((2, 0))
-    return Parts(one, list(factors), np.eye(len(one))[len(one) - len(low) :], low, high, True)
+    return Parts(one, list(factors), np.eye(len(one))[len(one) - len(low) :], low, high)
 
 
 def test_a_step_of_an_exponential_mean_leaves_no_square_of_it() -> None:
