@@ -268,7 +268,8 @@ def offsets(plan: Plan, progress: Progress, state: State) -> Array:
         half = np.random.Generator(np.random.PCG64([41, state.number])).choice([-1.0, 1.0], (plan.groups // 2, q))
         signs = np.concatenate([half, -half])
     out = signs * (_length(plan, progress, state) / math.sqrt(q))
-    out = out @ progress.stretch if progress.stretch is not None else out
+    if progress.stretch is not None:
+        out = out @ progress.stretch
     if not plan.rules.varying:
         out[:, coordinates.at_a_bound(plan, progress, state)] *= coordinates.AT_BOUND
     return np.asarray(out)
