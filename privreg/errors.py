@@ -160,8 +160,7 @@ def number(
     closed: bool = False, error: type[PrivregError] = OptionError,
 ) -> float:  # fmt: skip
     """Return a number above `low` (allowed if `closed`) and below `high`; else raise the error, with what it `must`."""
-    found = real(got)
-    if found is None or not (low < found < high or (closed and found == low)):
+    if (found := real(got)) is None or not (low < found < high or (closed and found == low)):
         raise error(f"{name}={shown(got)} must {must}.")
     return found
 

@@ -256,8 +256,7 @@ def _rows(m: Mapping[str, Any]) -> Iterator[tuple[str, Row]]:
         yield "all far out", Row(np.full(d, FAR), 0.0)
         yield "all far down", Row(np.full(d, -FAR), 0.0)
         yield "in the middle", Row(np.zeros(d), 0.0)
-        for j in range(min(d, 3)):
-            yield f"number {j + 1} far out", Row(FAR * np.eye(d)[j], 0.0)
+        yield from ((f"number {j + 1} far out", Row(FAR * np.eye(d)[j], 0.0)) for j in range(min(d, 3)))
         return
     joint = m["kind"] == "chain" and plan.joint > 0.0  # coefficients end with a residual scale
     theta, sigma = (theta[:-1], float(theta[-1])) if joint else (theta, 1.0)
@@ -293,8 +292,7 @@ def _rows(m: Mapping[str, Any]) -> Iterator[tuple[str, Row]]:
         ys = [(f"class {k}", float(k)) for k in range(plan.blocks + 1)]
         if plan.blocks == 1:  # as far out as they can be, and just within the threshold c of the predictor
             ys = scores.scoring_of(plan.shape.family).responses(plan.shape, float(x @ theta) + offset, c)
-        for y_name, y in ys:
-            yield f"{x_name}, {y_name}", Row(x, y, offset)
+        yield from ((f"{x_name}, {y_name}", Row(x, y, offset)) for y_name, y in ys)
 
 
 def _diameter(m: Mapping[str, Any], row: Row) -> float:

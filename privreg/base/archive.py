@@ -264,8 +264,7 @@ def read(
     Raises SavedFileError if the file is missing, damaged, of another program, of a newer format, holds more than its
     document needs, or is not sealed by who may; and whatever `needs` does.
     """
-    target = _path(path)
-    if not target.is_file():
+    if not (target := _path(path)).is_file():
         raise SavedFileError(f"there is no file {str(target)!r}.")
     damaged = SavedFileError(f"{str(target)!r} is damaged or was not saved by privreg.")
     with ExitStack() as stack:

@@ -45,8 +45,7 @@ class _Parser(argparse.ArgumentParser):
         """Name the nearest option before argparse complains about what follows from a misspelt one."""
         known = list(self._option_string_actions)
         for argument in arguments:
-            option = argument.partition("=")[0]
-            if option == "--":
+            if (option := argument.partition("=")[0]) == "--":
                 return
             if option.startswith("--") and option not in known:
                 name = option[2:].replace("-", "_")

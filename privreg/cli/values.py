@@ -110,8 +110,7 @@ def levels(given: Sequence[str]) -> dict[str, list[Any]]:
             )
         texts, at, more = list[str](), 0, True
         while more:
-            found = _LEVEL.match(value, at)
-            if found is None or not (found[1] or found[2]):
+            if (found := _LEVEL.match(value, at)) is None or not (found[1] or found[2]):
                 raise SchemaError(f"--levels: {item!r} has an empty or badly quoted level; write NAME=A,B,...")
             texts.append(found[2] if found[1] is None else found[1].replace('""', '"'))
             at, more = found.end(), bool(found[3])
@@ -157,8 +156,7 @@ def family(a: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     """Read the family's name, in lower case, and its own options, keywords of its constructor.
     Raises OptionError if there is no such family, an option belongs to another one, or one that it needs is lacking.
     """
-    name = a.family.lower().replace("-", "_")
-    if name in TIMES.names:
+    if (name := a.family.lower().replace("-", "_")) in TIMES.names:
         raise OptionError(f"--family {name} is not known: {TIMES.hint}.")
     choose("--family", name, OWN)
     given = {o.name: getattr(a, o.name) for o in of_verb(a.verb) if o.families and getattr(a, o.name) is not None}

@@ -128,11 +128,9 @@ def _cells(series: Any) -> NDArray[Any]:
 
 def as_series(raw: Any) -> Any:
     """A raw column as a Series; cells that pandas would rather have as texts or dates, and can't, as they are."""
-    if isinstance(raw, list | tuple):
-        raw = plain_vector(raw)
+    raw = plain_vector(raw) if isinstance(raw, list | tuple) else raw
     dtype = getattr(raw, "dtype", None)
-    if isinstance(dtype, pd.SparseDtype):
-        raw = np.asarray(raw)
+    raw = np.asarray(raw) if isinstance(dtype, pd.SparseDtype) else raw
     try:
         return pd.Series(raw, dtype=dtype if isinstance(dtype, np.dtype) and dtype.kind == "O" else None)
     except Exception:  # a text that is no Unicode, say
@@ -169,8 +167,7 @@ def _number(cell: Any, dates: bool = False) -> float:
 
 def exact(cell: Any) -> Any:
     """The number a cell is or reads as, whole numbers exactly; NaN if it is none."""
-    if isinstance(cell, bytes):
-        cell = cell.decode("utf-8", "replace")
+    cell = cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell
     if isinstance(cell, np.inexact):
         cell = cell.item()  # Python's own number, which doesn't warn of what is too large for a short one
     if isinstance(cell, str):
@@ -193,8 +190,7 @@ def exact(cell: Any) -> Any:
 
 def iso_text(cell: Any) -> Any:
     """A date as an ISO text, without a time of day if it is midnight; any other cell as it is."""
-    if isinstance(cell, np.datetime64):
-        cell = pd.Timestamp(cell)
+    cell = pd.Timestamp(cell) if isinstance(cell, np.datetime64) else cell
     return cell.isoformat().removesuffix("T00:00:00") if isinstance(cell, date) and cell is not pd.NaT else cell
 
 
@@ -239,8 +235,7 @@ def factorized(raw: Any) -> tuple[NDArray[Any], list[Any]]:
 
     def sound(cell: Any) -> Any:  # which may be a level; in place of any other, something that is none
         try:
-            if isinstance(cell, bytes):
-                cell = cell.decode("utf-8", "replace")
+            cell = cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell
             if isinstance(cell, str):
                 cell = str.__str__(cell)  # of NumPy's or another's kind of text, too
                 cell.encode()

@@ -67,8 +67,7 @@ def row_labels(table: Any, columns: Iterable[str]) -> pd.Index | None:
 def check_mapping(table: Mapping[str, Any], columns: Iterable[str]) -> None:
     """Refuse columns that are single values, or have unlike indexes."""
     there = [name for name in columns if name in table]
-    single = [name for name in there if _is_single(table[name])]
-    if single:
+    if single := [name for name in there if _is_single(table[name])]:
         raise _single(single[0], row=single == there)
     row_labels(table, columns)
 
@@ -313,8 +312,7 @@ def zero_one(values: Floats, name: str, *, gaps: bool = False) -> Floats:
 
 def learn_levels(frame: Any, column: str) -> tuple[Any, ...]:
     """Return the sorted distinct values of a raw column. Not private: for ``allow_leak=("levels",)``."""
-    series = pd.Series(column_of(frame, column))
-    if series.isna().any():
+    if (series := pd.Series(column_of(frame, column))).isna().any():
         raise DataError(f"column {column!r} has a missing value; {_MEND}")
     unlike = DataError(f"column {column!r} mixes values that have no order; declare levels={{{column!r}: [...]}}.")
     return tuple(quietly(lambda: sorted(series.drop_duplicates().tolist()), unlike))

@@ -25,8 +25,7 @@ def described(path: str | Path, how: Csv = PLAIN) -> list[Described]:
     """Names and types of the columns of a file, or of each file of a folder; `how` says how a CSV file is written."""
     out = []
     for name, file in files_of(Path(path)).items():
-        schema = arrow_schema(name, file)
-        if schema is None:
+        if (schema := arrow_schema(name, file)) is None:
             labels = header_of(file, how)
             check_commas(file, labels, {""})
             out.append(Described(name, labels, None))

@@ -296,8 +296,7 @@ class PrivateOnlineRegression(Described):
         """A stream that is fed batch by batch: a new one, or one to be restored with its `start`, internal units."""
         stream = begin(self._spec, asked, start_params, seed, self._rows, start)
         stream.dataset = self._dataset
-        once = [m.name for m in stream._settings.methods if not m.streaming]
-        if once:
+        if once := [m.name for m in stream._settings.methods if not m.streaming]:
             raise InferenceError(f"{once[0]} is a single release, not for streams; use fit(), or inference='plug_in'.")
         return stream
 

@@ -152,8 +152,7 @@ def shares_of(plan: Plan, progress: Progress) -> Shares | None:
     Reports on moments give the share of usable records. If covariates are public there are none, and shares are
     those of all records.
     """
-    seen = progress.clamped
-    if seen is None or seen.weight <= 0.0:
+    if (seen := progress.clamped) is None or seen.weight <= 0.0:
         return None
     mean = seen.total / seen.weight
     least = 1.0 / (seen.weight + 1.0)  # that nobody was seen doesn't make it sure that there is nobody

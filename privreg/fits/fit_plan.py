@@ -77,14 +77,12 @@ class FitPlan(View):
         whole = "response" if self.spec.private == "response" else "record"
         several = self.spec.people.k_max is not None
         used = "all rows, in one report" if several else "used once"
-        if self.spec.noise.again:
-            used = "all rows, " * several + "in all rounds"
+        used = "all rows, " * several + "in all rounds" if self.spec.noise.again else used
         text = f"{self.budget}, for one person's {whole}, {used}"
         if self.spec.trust == "two_collectors":
             half = at_least(self.mu / math.sqrt(2.0), 4)
             text += f", against either collector; {half}-GDP against everybody else, none against both together"
-        if self.spec.silos:
-            text += ", against everybody outside the person's silo"
+        text += ", against everybody outside the person's silo" if self.spec.silos else ""
         if self.spec.people.max_per_id > 1 or self.settings.parts > 1:
             text = f"{at_least(self.mu, 4)}-GDP, for all that a person sends; {self.budget} for each report"
         return text
@@ -129,8 +127,7 @@ class FitPlan(View):
         held: tuple[int, ...] = ()
         for k, one in enumerate(plan.rounds):
             people: Any = one.people if one.optional else people_of(plan.rounds, held, plan.rows)
-            if people == ENDLESS:
-                people = max((plan.rows or 0) - sum(held), 0)
+            people = max((plan.rows or 0) - sum(held), 0) if people == ENDLESS else people
             held = (*held, 0 if one.optional else people)
             people = pd.NA if plan.rows is None and one.role == "main" else people
             public = plan.label and one.role == "moments"  # of covariates, which are public
@@ -151,8 +148,7 @@ class FitPlan(View):
         spec, table = self.spec, self.rounds
         table["records"] = table["records"].astype(object).where(table["records"].notna(), None)
         options = self.asked.plain([m.name for m in self.settings.methods])
-        start = self.start_params
-        if start is not None:
+        if (start := self.start_params) is not None:
             options["start_params"] = dict(start) if isinstance(start, dict | pd.Series) else list(map(float, start))
         if self.asked.covariates is not None:
             options["covariates"] = self.asked.covariates.described
@@ -262,8 +258,7 @@ def target_of(spec: ModelSpec, like: Any, *, seeded: bool = False) -> Target:
             "fit without seed=, or seed= here, too, in a simulation."
         )
     fit = like._fit
-    found = of_results(fit)
-    if found is None:
+    if (found := of_results(fit)) is None:
         raise OptionError(
             "these results hold no target: they are of tuning='published', or of a fit whose main rounds had not "
             "begun; give results of a fit by rounds of local reports, of two collectors or of a curator."

@@ -160,8 +160,7 @@ def guess_of(spec: ModelSpec, start_params: Any) -> Array | None:
     names = spec.coefficients
     if isinstance(start_params, Mapping):
         start_params = {as_named(str(n), names): value for n, value in start_params.items()}
-        lacking = [n for n in names if n not in start_params]
-        if lacking or len(start_params) > len(names):
+        if (lacking := [n for n in names if n not in start_params]) or len(start_params) > len(names):
             wrong = f"lacks {lacking[0]!r}" if lacking else "has names that are no coefficient"
             raise OptionError(f"start_params {wrong}; it needs {', '.join(names)}.")
         start_params = [start_params[n] for n in names]

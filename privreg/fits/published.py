@@ -207,8 +207,7 @@ def report(run: AveragedSGD, spec: ModelSpec, settings: Settings, order: NDArray
             f"more than {p} updates are needed."
         )
     estimates = tuple(_of_chain(m, run, chain, settings) for m in settings.methods)
-    trail = run.trail
-    if not trail or trail[-1].updates < chain.updates:
+    if not (trail := run.trail) or trail[-1].updates < chain.updates:
         trail = [*trail, Mark(chain.updates, chain.people, chain.mean, run.variances(chain))]
     people = np.array([mark.people for mark in trail], dtype=np.int64)
     steps, weights, score, theta = how.steps, how.weights, how.score, chain.mean[:p]

@@ -144,8 +144,7 @@ def _words(held: Held, spec: ModelSpec, settings: Settings) -> dict[str, Any]:
     plan, progress, rules, efficient = held.plan, held.progress, held.plan.rules, settings.efficient
     assert efficient is not None
     ratio, fixed, family, unit = rules.ratio, None if plan.like is None else plan.like[1], settings.score_text, 1.0
-    if progress.fitted is not None:
-        unit = progress.fitted.scale * progress.state.y_scale
+    unit = progress.fitted.scale * progress.state.y_scale if progress.fitted is not None else unit
     scale, name = unit * spec.units.y_scale, family.partition(",")[0]
     if rules.track and not rules.varying and progress.fitted is not None:
         family = f"{name}, c = {ratio:.4g} × residual scale {scale:.4g} (learned)"
@@ -153,8 +152,7 @@ def _words(held: Held, spec: ModelSpec, settings: Settings) -> dict[str, Any]:
             family = f"{name}, density there that of a normal with sd {scale:.4g} (learned)"
         elif fixed is not None:
             family = f"{name}, c = {fixed * spec.units.y_scale:.4g} (fixed by like=), residual scale {scale:.4g}"
-    if fixed is not None and progress.fitted is not None:
-        ratio = fixed / unit
+    ratio = fixed / unit if fixed is not None and progress.fitted is not None else ratio
     target = spec.family.target(ratio, learned=rules.track and plan.like is None)
     roles = [r.role for r in plan.rounds if not r.optional]
     many = "all further ones" if plan.rows is None else f"{roles.count('main')} of them"
@@ -183,8 +181,7 @@ def _rounds(
     """Every round that has asked anybody: its records, and the move of the estimate in standard errors."""
     plan, progress, out = held.plan, held.progress, list[RoundHeld]()
     came = {s.state.number: float(s.weight.sum()) for s in progress.scored}
-    states = [s.state for s in progress.scored]
-    if not states or states[-1].number < progress.state.number:
+    if not (states := [s.state for s in progress.scored]) or states[-1].number < progress.state.number:
         states.append(progress.state)
     estimates = iter([one[2] for one in trail])
     moved: dict[int, Array] = {}

@@ -164,10 +164,8 @@ def read_design(
     otherwise = learn or leaks or all(map(schema.declares, needed))
     if labels is not None and otherwise and not all(map(declared.declares, needed)):
         sources.check_declared(beside, [*columns, *labels])
-    if leaks:
-        schema = complete(schema, data, parsed, places["offset"], leaks, family.kind)
-    if learn:
-        schema = replace(schema, private=private_columns(parsed, schema, family.kind))
+    schema = complete(schema, data, parsed, places["offset"], leaks, family.kind) if leaks else schema
+    schema = replace(schema, private=private_columns(parsed, schema, family.kind)) if learn else schema
     return formula_design(formula, schema, functions=functions, **places, kind=family.kind, reports=reports)
 
 
@@ -262,8 +260,7 @@ def design_from_json(doc: Mapping[str, Any], functions: Mapping[str, Rowwise] | 
         more |= {"offset": bool(doc["offset"]), "exposure": bool(doc["exposure"])}
         return array_design(doc["exog_names"], doc["endog_name"], schema, **more)
     given = dict(functions or {})
-    lacking = [name for name in doc["functions"] if not isinstance(given.get(name), Rowwise)]
-    if lacking:
+    if lacking := [name for name in doc["functions"] if not isinstance(given.get(name), Rowwise)]:
         raise errors.SavedFileError(
             f"the formula {doc['formula']!r} calls {', '.join(lacking)}, which is not saved; load with "
             f"functions={{{lacking[0]!r}: pr.rowwise({lacking[0]})}}."
@@ -279,8 +276,7 @@ def design_from_json(doc: Mapping[str, Any], functions: Mapping[str, Rowwise] | 
 
 def _with_leaks(schema: Schema, data: Any, kind: str, columns: Sequence[str]) -> Schema:
     """Add "levels", or mean and sd ("scale"), of the undeclared `columns`, taken from the raw data, with a warning."""
-    missing = [c for c in columns if not schema.is_number(c)]
-    if not missing:
+    if not (missing := [c for c in columns if not schema.is_number(c)]):
         return schema
     what = "levels" if kind == "levels" else "mean and sd"
     errors.warn(
@@ -311,8 +307,7 @@ def complete(
                 "allow_leak needs the rows in memory, as a DataFrame, a table or a file; or declare levels= and "
                 "bounds=."
             )
-        batches = [pd.DataFrame(b) for b in source.batches(0)]
-        if not batches:
+        if not (batches := [pd.DataFrame(b) for b in source.batches(0)]):
             raise errors.DataError(f"{source.kind}: there are no rows.")
         held = pd.concat(batches, ignore_index=True)
     undeclared = [c for c in wanted if c in held and not schema.declares(c)]
@@ -320,8 +315,7 @@ def complete(
     types = {c: held[c] if hasattr(held[c], "dtype") else np.asarray(held[c]) for c in undeclared}
     numbers = {c for c, v in types.items() if pd.api.types.is_numeric_dtype(v) or pd.api.types.is_bool_dtype(v)}
     factors = [c for c in undeclared if c in coded or c not in numbers]
-    if "levels" in leaks:
-        schema = _with_leaks(schema, held, "levels", factors)
+    schema = _with_leaks(schema, held, "levels", factors) if "levels" in leaks else schema
     if "scale" in leaks:
         numeric = [c for c in undeclared if c not in factors and (kind == "number" or c not in parsed.response_columns)]
         schema = _with_leaks(schema, held, "scale", numeric)
@@ -444,8 +438,7 @@ def check_covariates(covariates: Any, columns: Sequence[str], what: str, name: s
     """
     if not isinstance(covariates, pd.DataFrame):
         raise errors.OptionError(f"{name} is of type {type(covariates).__name__}; give a DataFrame of public rows.")
-    lacking = [c for c in columns if c not in covariates]
-    if lacking:
+    if lacking := [c for c in columns if c not in covariates]:
         raise errors.DataError(f"{name} has no column {lacking[0]!r}.")
     refuse_fitted(covariates, what)
     if len(covariates) < 2:

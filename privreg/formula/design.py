@@ -235,8 +235,7 @@ class Design:
                     f"the response {self.endog_name!r} is not finite, or can't be computed, for a row of these data."
                 )
             endog = clamped(np.where(np.isfinite(endog), endog, np.nan), self.endog_limits)
-        if self.kind == "binary":
-            endog = zero_one(endog, self.endog_name, gaps=gaps)
+        endog = zero_one(endog, self.endog_name, gaps=gaps) if self.kind == "binary" else endog
         offset = None if self.offset is None else np.array(right[self.offset])
         if self.exposure is not None:
             log: Floats = np.log(right[self.exposure])  # the bounds are positive

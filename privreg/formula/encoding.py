@@ -99,8 +99,7 @@ def shown_box(names: Sequence[str], schema: Schema) -> str:
 
 def stand_in(names: Sequence[str], schema: Schema) -> str:
     """End of a message about a box that nobody declared; empty if there is none."""
-    private = [n for n in dict.fromkeys(names) if n in schema.private]
-    if not private:
+    if not (private := [n for n in dict.fromkeys(names) if n in schema.private]):
         return ""
     none = f'With scaling="private" there are no bounds of {", ".join(map(repr, private))}'
     return f" {none}, and values from 1 to 2 stand in; bounds={{{private[0]!r}: (low, high)}} would mend it."
@@ -227,8 +226,7 @@ class Encoder:
                     problem = problem or f"formula term {part.name!r} is not finite, or can't be computed,"
                 to = out[:, places[j]]
                 centre, scale = (0.0, 1.0) if self.affine is None else (self.affine[0][j], self.affine[1][j])
-                if centre != 0.0:
-                    value = np.subtract(value, centre, out=to)
+                value = np.subtract(value, centre, out=to) if centre != 0.0 else value
                 if scale != 1.0:
                     np.divide(value, scale, out=to)
                 elif centre == 0.0:

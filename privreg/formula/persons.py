@@ -151,8 +151,7 @@ def refuse_of_persons(
     OptionError or SchemaError if weights, clusters or columns aren't declared, or an option excludes several rows.
     """
     if (name := people.cluster) is not None:
-        levels = design.schema.levels.get(name)
-        if levels is None:
+        if (levels := design.schema.levels.get(name)) is None:
             raise SchemaError(
                 f"cluster={name!r} needs all clusters, which are public: declare levels={{{name!r}: [...]}}."
             )

@@ -47,8 +47,7 @@ class Units:
         """T with θ_user = T θ_internal + shift, shape (p, p)."""
         p = self.centre.shape[0]
         rows = (np.eye(p) - np.outer(self.centre, self.constant)) / self.scale[:, None]
-        if self.mix is not None:
-            rows = self.mix @ rows
+        rows = self.mix @ rows if self.mix is not None else rows
         return self.y_scale * rows.T
 
     @property

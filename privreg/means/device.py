@@ -42,8 +42,7 @@ def inside(terms: Sequence[Term], raw: dict[str, NDArray[Any]], silent: NDArray[
         values = np.ones(1) if term.parts else np.clip(raw[term.column], term.low, term.high)
         for part in term.parts:
             values = values * (np.clip(raw[part.column], part.low, part.high) - part.middle)
-        unit = np.clip((values - term.middle) / term.half, -1.0, 1.0)
-        out.append(np.where(silent, np.nan, unit))
+        out.append(np.where(silent, np.nan, np.clip((values - term.middle) / term.half, -1.0, 1.0)))
     return out
 
 

@@ -183,8 +183,7 @@ def read_formula(formula: str) -> list[Asked]:
     >>> [one.columns for one in read_formula("age + Q('body mass') + C(sex):C(region) ~ 1")]
     [('age',), ('body mass',), ('sex', 'region')]
     """
-    meant = equation(formula)
-    if meant is not None:
+    if (meant := equation(formula)) is not None:
         raise FormulaError(f"the formula {formula!r} has no '~'; write {meant!r}.")
     left, _, right = formula.partition("~")
     tree = syntax(_COLON.sub(lambda m: m[1] or ("@" if m[0] == ":" else "@@"), left.strip()))

@@ -67,8 +67,7 @@ def trials(mechanics: Sequence[Mapping[str, Any]], _: Budget) -> Iterator[Trial]
         form, *asked = saved["budget"]
         spent, vector = Budget.restore(form, tuple(asked)), saved["vector"]
         plan = Plan(tuple(items), saved["asked"], spent, Mechanism("privunit", spent) if vector else None)
-        if saved["collectors"]:
-            plan = make_sums(plan.items, spent, saved["collectors"])
+        plan = make_sums(plan.items, spent, saved["collectors"]) if saved["collectors"] else plan
         single = plan.items if plan.vector is None and not isinstance(plan, Sums) else ()
         for kind, m in dict.fromkeys((item.kind, item.mechanism) for item in single):
             yield Trial(f"{kind}, {m.title}{of}", "opposite ends", *claim_of(m.budget), partial(_answers, m))

@@ -29,8 +29,7 @@ def in_shell(message: str, verb: str) -> str:
     options = {o.name: o for o in of_verb(verb) if not o.kind.startswith("word")}
 
     def spelt(found: re.Match[str]) -> str:
-        option = options.get(found["name"] or "")
-        if option is None:
+        if (option := options.get(found["name"] or "")) is None:
             return found[0]
         if found["column"] is not None:
             pair = f"={_declared(option, found['pair'])}" if found["pair"] else ""
@@ -117,8 +116,7 @@ def _followed(message: str, options: Iterable[str], planned: Iterable[str] = ())
 
 def _family(value: str) -> tuple[str, list[tuple[str, str]]] | None:
     """Name and options of a family as Python has it, such as Quantile(0.9); None if it is something else."""
-    family = re.fullmatch(r"([A-Z]\w*)\((.*)\)", value)
-    if family is None:
+    if (family := re.fullmatch(r"([A-Z]\w*)\((.*)\)", value)) is None:
         return None
     name = re.sub(r"(?<!^)(?=[A-Z])", "_", family[1]).lower()
     constants = re.findall(r"(\w+)=([^,\s]+)", family[2])

@@ -348,8 +348,7 @@ class StudyPlan(View):
         if not flag("power", power):
             return self._contours(self._coef(coef), ax)
         coefs = list(self.goal.effects) if coef is None else find(coef, self.spec.coefficients)
-        missing = [c for c in coefs if c not in self.goal.effects]
-        if missing or not coefs:
+        if (missing := [c for c in coefs if c not in self.goal.effects]) or not coefs:
             whose = f" of {missing[0]}" if missing else ""
             raise OptionError(f"power is that of finding an effect, and this plan has none{whose}: give it an effect.")
         n = np.unique(np.geomspace(AROUND[0] * self.n, AROUND[1] * self.n, POINTS[1]).astype(int))

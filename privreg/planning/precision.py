@@ -75,8 +75,7 @@ class Precision:
         at = max(math.log(max(n, 1.0) / FEWEST, TIMES), 0.0)
         low = math.floor(at)
         out = self._node(low)
-        if at > low:
-            out = out ** (1.0 - at + low) * self._node(low + 1) ** (at - low)
+        out = out ** (1.0 - at + low) * self._node(low + 1) ** (at - low) if at > low else out
         return np.asarray(out / math.sqrt(max(n, 1.0)))
 
     def _node(self, k: int) -> Array:
@@ -360,8 +359,7 @@ def plain_model(spec: ModelSpec, y: Any, x: Array, *, robust: bool = False) -> A
     import statsmodels.api as sm
 
     wrong = InferenceError("rows of a pilot can't be fitted: columns are made of others, or tell classes apart.")
-    if family.scoring.classed:
-        y = (y[:, None] == np.asarray(levels)).argmax(axis=1)
+    y = (y[:, None] == np.asarray(levels)).argmax(axis=1) if family.scoring.classed else y
     twin = (Huber() if robust and family.scoring.residual else family).scoring.twin
     fitted = quietly(lambda: twin(sm, family, y, x), wrong)
     if robust and not getattr(fitted, "mle_retvals", {}).get("converged", True):

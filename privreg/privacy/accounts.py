@@ -237,8 +237,7 @@ def _leaves(data: Any) -> Iterator[Any]:
     elif comes_from(data, "pandas", "ExtensionArray"):
         names = ("_pa_array", "_ndarray", "_data", "_sparse_values")  # Arrow's, NumPy's, with a mask, mostly alike
         parts = [held for name in names if (held := getattr(data, name, None)) is not None][:1]
-    for part in parts:
-        yield from _leaves(part)
+    yield from chain.from_iterable(map(_leaves, parts))
 
 
 def _exported(data: Any) -> np.ndarray | None:

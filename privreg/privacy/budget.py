@@ -60,8 +60,7 @@ def compose(mus: Iterable[float]) -> float:
 
 def _number(name: str, value: object, usual: str = "") -> float:
     """A number; one of at least `_SMALLEST` and at most `_LARGEST` where it is said which are `usual`."""
-    number = real(value)
-    if number is None:
+    if (number := real(value)) is None:
         raise BudgetError(f"{name} must be a number, got {type(value).__name__}.")
     if usual and not _SMALLEST <= number <= _LARGEST:
         raise BudgetError(

@@ -121,10 +121,7 @@ def pure_for_mu(mu: float) -> float:
 
     log(Φ(μ/2)/Φ(−μ/2)).
     """
-    if mu < 1:
-        guess = 2 * math.atanh(math.erf(mu / (2 * math.sqrt(2))))
-    else:
-        guess = float(log_ndtr(mu / 2) - log_ndtr(-mu / 2))
+    guess = 2 * math.atanh(math.erf(mu / (2 * math.sqrt(2)))) if mu < 1 else float(log_ndtr(mu / 2) - log_ndtr(-mu / 2))
     return _shrunk(guess, lambda e: pure_mu(e) <= mu)
 
 

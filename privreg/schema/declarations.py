@@ -229,8 +229,7 @@ class Schema:
                 )
             if a == b or (a, b) in rhos:
                 raise SchemaError(f"{said} is given twice, or of a column with itself; name two columns, or keep one.")
-            rho = real(value)
-            if rho is None or not -1 < rho < 1:
+            if (rho := real(value)) is None or not -1 < rho < 1:
                 raise SchemaError(
                     f"{said} is {shown(value)}; a correlation is a number above -1 and below 1. "
                     "Of two columns that determine each other, leave one out of the model."

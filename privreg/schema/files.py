@@ -48,8 +48,7 @@ def document(path: str | Path) -> Any:
         return quietly(lambda: json.loads(text, object_pairs_hook=once), SchemaError("not readable as JSON; mend it."))
     yaml = need("yaml", "yaml", "a schema in YAML")
     try:
-        tree = yaml.compose(text, Loader=yaml.SafeLoader)
-        if tree is None:
+        if (tree := yaml.compose(text, Loader=yaml.SafeLoader)) is None:
             return {}
         _check_mapping(yaml, tree, "the file", 1)
         waiting, seen = [tree], set()

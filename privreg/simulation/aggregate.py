@@ -349,8 +349,7 @@ class CuratorRun(AggregateRun):
         """
         if self.chain.batches:
             return
-        empty = [name for name, n in zip(self.silos, self.sizes, strict=False) if not n]
-        if empty:
+        if empty := [name for name, n in zip(self.silos, self.sizes, strict=False) if not n]:
             raise DataError(f"silo {empty[0]!r} has no rows; leave it out.")
         self.plan = self.planned(tuple(self.sizes.tolist()))
         refuse_few(self.people, self.plan.size, self.plan.mu, len(self.sizes))

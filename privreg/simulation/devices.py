@@ -255,8 +255,7 @@ def by_group(rows: Block, group: Ints, groups: int) -> Block:
     taken, real = np.zeros(groups * most, dtype=np.int64), np.zeros(groups * most)
     at = group[order] * most + place
     taken[at], real[at] = order, 1.0
-    weight = real if rows.weight is None else real * rows.weight[taken]
-    return picked(rows, taken)._replace(weight=weight)
+    return picked(rows, taken)._replace(weight=real if rows.weight is None else real * rows.weight[taken])
 
 
 def _by_row(rows: Block) -> Block:

@@ -236,8 +236,7 @@ class Run(ABC):
 
     def take_secrets(self, secrets: dict[str, Any]) -> None:
         """Go on with the noise that `secrets` gave."""
-        key = secrets["secret_key"].tobytes()
-        if len(key) != KEY_BYTES * self.holders:
+        if len(key := secrets["secret_key"].tobytes()) != KEY_BYTES * self.holders:
             raise ValueError("no key")
         self.key = key
 

@@ -377,16 +377,14 @@ def files_of(source: Source, spec: ModelSpec) -> list[Span]:
     Raises UnsupportedArgumentError if the rows don't come from files that workers could read; DataError if nobody can
     tell how many rows a file has.
     """
-    stamp = source.stamp()
-    if stamp is None:
+    if (stamp := source.stamp()) is None:
         raise UnsupportedArgumentError(
             f"workers read rows from files, and these come from {source.kind}; write them to Parquet files and give "
             "their folder."
         )
     files = []
     for path, *mark in stamp:
-        rows = spec.open(path).expected()
-        if rows is None:
+        if (rows := spec.open(path).expected()) is None:
             raise DataError(f"{path!r} can't be read to count its rows.")
         files.append(Span(str(path), 0, rows, tuple(mark)))
     return files

@@ -120,14 +120,12 @@ def caution(names: Sequence[str], notes: Iterable[Diagnostic], *, what: str = "t
 
     `names` are those of all coefficients, and `what` is not to be relied on of them.
     """
-    said = doubts(notes)
-    if not said:
+    if not (said := doubts(notes)):
         return False
     kept = reliable(said, len(names))
     concerned = [name for name, ok in zip(names, kept, strict=True) if not ok]
     listed = ", ".join(shorten(list(map(plain, concerned[:_MOST])), 40))
-    if len(concerned) > _MOST:
-        listed += f" and {len(concerned) - _MOST} more"
+    listed += f" and {len(concerned) - _MOST} more" if len(concerned) > _MOST else ""
     if not kept.any() and len(names) > 1:
         listed = f"all {len(names)} coefficients ({listed})"
     why = "; ".join(dict.fromkeys(CODES[note.code].meaning for note in said))

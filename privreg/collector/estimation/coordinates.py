@@ -160,8 +160,7 @@ def bounded(points: Array, rows: Array, columns: Iterable[int], *, constant: boo
     x = points @ np.linalg.inv(rows).T
     mean, sd = x.mean(axis=0), x.std(axis=0)
     mean = np.clip(mean, INSIDE - 1.0, 1.0 - INSIDE)
-    near = [j for j in columns if np.abs(x[:, j]).max() > 1.0]
-    if not near:
+    if not (near := [j for j in columns if np.abs(x[:, j]).max() > 1.0]):
         return points
     for j in near:
         share = min(sd[j] ** 2 / (1.0 - mean[j] ** 2), (1.0 - INSIDE) ** 2)

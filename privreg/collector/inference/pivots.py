@@ -194,8 +194,7 @@ class StudentT(Pivot):
         """Tail of Hotelling's T².
         Raises InferenceError if there are more restrictions than degrees of freedom.
         """
-        spare = self.df - q + 1
-        if spare < 1:
+        if (spare := self.df - q + 1) < 1:
             raise InferenceError(
                 f"{q} restrictions can't be tested jointly with {self.df} degrees of freedom; test fewer, or fit with "
                 "inference='random_scaling', or with more lanes= for between_lanes."

@@ -247,8 +247,7 @@ def joint_critical(pivot: Pivot, cov: Array, alpha: float) -> float | Array:
     Luby & Madras (1989), Monte-Carlo approximation algorithms for enumeration problems, for the simulation; XSJKH
     (arXiv 2505.08227), section 4.2, for random scaling.
     """
-    p = len(cov)
-    if p < 2:
+    if (p := len(cov)) < 2:
         return pivot.critical(alpha)
     if isinstance(pivot, Bootstrap):
         return pivot.largest(alpha)

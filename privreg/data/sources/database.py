@@ -144,8 +144,7 @@ def open_sql(data: Sql, wanted: Wanted) -> Source:
     parts = quietly(lambda: data.connection.extract_statements(data.query), refused)
     if [part.type.name for part in parts] != ["SELECT"]:  # it would be run at once
         raise DataError("the SQL query on duckdb is not one query that selects rows; give one.")
-    found = foreign(quietly(lambda: data.connection.sql(data.query, **more), refused))
-    if found is None:
+    if (found := foreign(quietly(lambda: data.connection.sql(data.query, **more), refused))) is None:
         raise DataError("the SQL query on duckdb gives no rows; give one that selects some.")
     return Source(where, None, found.rows(wanted).batches, data)
 

@@ -241,8 +241,7 @@ def _natural(name: str) -> tuple[list[tuple[int, str]], str]:
 
 def _is_parquet(path: Path) -> bool:
     """True of Parquet files, False of CSV files, which may have any ending but those of other kinds."""
-    suffix = path.suffix.lower()
-    if suffix in _OTHER:
+    if (suffix := path.suffix.lower()) in _OTHER:
         raise UnsupportedArgumentError(
             f"{path.name!r} is not a CSV or Parquet file; read it with pandas and give the DataFrame, or convert it. "
             "Databases are asked with privreg.sql(query, connection)."

@@ -97,8 +97,7 @@ def table_of(data: Any) -> Table:
                     yield f"item {i}" if where == "the data" else where, held
 
         named = bool(data) and not isinstance(data[0], str | Path)  # as its first is
-        check = {"check": table_of(data[0]).check} if named else {}
-        return Table(read, **check, holders=each)
+        return Table(read, **{"check": table_of(data[0]).check} if named else {}, holders=each)
     if isinstance(data, Iterable) and not single:
         return Table(read, holders=holders)
     words = (
@@ -224,8 +223,7 @@ def _holders_of_files(given: Path | Sequence[Path]) -> Iterator[tuple[str, Any]]
     """Declarations of Parquet files; a CSV file carries nothing."""
     for path in [given] if isinstance(given, Path) else given:
         if path.suffix.lower() in PARQUET or os.path.isdir(path):  # which takes any text
-            for name, file in files_of(path).items():
-                yield name, arrow_schema(name, file)
+            yield from ((name, arrow_schema(name, file)) for name, file in files_of(path).items())
 
 
 def as_frame(data: Any, columns: tuple[str, ...] | None = None, schema: Schema | None = None) -> Any:
@@ -277,8 +275,7 @@ def completed(
     `numbers` and `factors` say whether bounds and moments, and levels, are wanted: not where they come from elsewhere.
     Raises SchemaError if what tables or files carry is malformed, or differs among them; DataError if one is unread.
     """
-    wanted = [c for c in dict.fromkeys(columns) if not schema.declares(c)]
-    if not wanted or data is None:
+    if not (wanted := [c for c in dict.fromkeys(columns) if not schema.declares(c)]) or data is None:
         return schema
     found = list[tuple[str, Schema]]()
     for where, held in table_of(data).holders():

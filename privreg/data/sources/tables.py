@@ -247,8 +247,7 @@ def open_frames(data: Iterable[Any], wanted: Wanted) -> Source:
         if isinstance(batch, Mapping):
             check_mapping(batch, wanted.columns)  # which refuses a row by itself
             return Piece(rows_of(batch), lambda skip: beyond([batch], skip))
-        found = foreign(batch)
-        if found is None:
+        if (found := foreign(batch)) is None:
             raise UnsupportedArgumentError(
                 f"the iterable yields {type(batch).__name__}; it must yield DataFrames or mappings of arrays, or "
                 "Arrow or polars tables."

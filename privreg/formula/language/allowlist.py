@@ -87,8 +87,7 @@ class Walker:
             self._number(node)
 
     def _number(self, node: ast.expr) -> None:
-        name = self._column_name(node)
-        if name is not None:
+        if (name := self._column_name(node)) is not None:
             self._column(name, "number")
         elif isinstance(node, ast.Constant):
             self._constant(node)
@@ -193,8 +192,7 @@ class Walker:
 
     def _foreign(self, node: ast.Call, name: str) -> NoReturn:
         """Refuse a call, by its name here if it has one."""
-        fix = spelt_here(node, _ARGUMENTS)
-        if fix is not None:
+        if (fix := spelt_here(node, _ARGUMENTS)) is not None:
             self._mend(f"{ast.unparse(node.func)}()", fix)
         self._refuse(f"calling {ast.unparse(node.func)}()", name)
 
@@ -252,8 +250,7 @@ class Walker:
         for contrast in extra:
             func = contrast.func if isinstance(contrast, ast.Call) else contrast
             if not (isinstance(func, ast.Name) and func.id in CONTRASTS):
-                ours = contrast_here(contrast)
-                if ours is not None:
+                if (ours := contrast_here(contrast)) is not None:
                     self._mend(f"the contrast {ast.unparse(contrast)}", f"write C({name}, {ours})")
                 self._refuse(f"a contrast other than {', '.join(CONTRASTS)}")
             words = contrast.keywords if isinstance(contrast, ast.Call) else []

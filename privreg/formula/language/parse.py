@@ -187,8 +187,7 @@ def private_columns(parsed: ParsedFormula, schema: Schema, kind: str = "number")
     Raises SchemaError if the formula treats one of them as a factor: its levels can't be learned.
     """
     names = parsed.undeclared(schema, "number" if kind == "number" else "binary")
-    factors = [c for c in parsed.coded if c in names]
-    if factors:
+    if factors := [c for c in parsed.coded if c in names]:
         raise SchemaError(
             f"{', '.join(map(repr, factors))} in {parsed.formula!r} is used as a factor and its levels are not "
             f"declared; scaling='private' learns the scale of numbers only. Give levels={{{factors[0]!r}: [...]}}, "
@@ -228,8 +227,7 @@ def _parse(formula: str) -> ModelDesc:
     refuse_other(formula)
     if len(formula) > LONGEST:  # before anything looks for what stands in it
         _too_large(formula, f"{LONGEST:,} characters")
-    meant = equation(formula)
-    if meant is not None:
+    if (meant := equation(formula)) is not None:
         raise FormulaError(f"the formula {formula!r} has no '~'; write {meant!r}.")
     words = foreign(bare(formula))  # R's spellings that patsy would take for something else
     if words is not None:
@@ -265,8 +263,7 @@ def _refuse_powers(node: ParseNode) -> None:
 
 def term_tree(code: str, formula: str) -> ast.expr:
     """The syntax of a factor of a formula."""
-    tree = syntax(code)
-    if tree is not None:
+    if (tree := syntax(code)) is not None:
         refuse_deep(tree, code)
         return tree
     name = explained(code) or (f'a name with spaces is written Q("{code}")' if re.fullmatch(r"[\w ]+", code) else "")
@@ -277,8 +274,7 @@ def term_tree(code: str, formula: str) -> ast.expr:
 def _check(
     formula: str, schema: Schema | None, functions: Mapping[str, Rowwise], kind: str, *, reports: bool = False
 ) -> ParsedFormula:
-    desc = _parse(formula)
-    if not desc.rhs_termlist:
+    if not (desc := _parse(formula)).rhs_termlist:
         raise FormulaError(f"the formula {formula!r} has nothing on the right; 'y ~ 1' fits an intercept.")
     response = desc.lhs_termlist[0].factors
     if len(desc.lhs_termlist) > 1 or len(response) != 1:
@@ -313,8 +309,7 @@ def _check(
     right = {f.code: walk(f.code, schema) for term in desc.rhs_termlist for f in term.factors}
     walkers = [left, *right.values()]
     columns = tuple(dict.fromkeys(name for walker in right.values() for name in walker.columns))
-    both = [name for name in dict.fromkeys(left.columns) if name in columns]
-    if both:
+    if both := [name for name in dict.fromkeys(left.columns) if name in columns]:
         raise FormulaError(f"{', '.join(map(repr, both))} stands on both sides of {formula!r}; keep one.")
     known: Mapping[str, Any] = {} if schema is None else schema.levels
     # what is computed may be a condition

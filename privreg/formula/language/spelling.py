@@ -80,8 +80,7 @@ _GROUPS: Final = re.compile(r"~([^~|]*)\|\|?([^~|]*)")
 def foreign(formula: str) -> str | None:
     """Message on R's words and signs in a formula, with the spelling here; None if there are none."""
     for sign, text in _SIGNS.items():
-        found = re.search(sign, formula)
-        if found is not None:
+        if (found := re.search(sign, formula)) is not None:
             return text.format(*(group or "x" for group in found.groups()))
     flat, fewer = "", formula
     while flat != fewer:

@@ -95,8 +95,7 @@ def compile_trees(design: Any) -> Trees:
 
 def _response(design: Any, tree: Tree, *, bare: bool) -> Tree:
     """A response within its public range."""
-    levels = design.endog_levels
-    if levels is not None:
+    if (levels := design.endog_levels) is not None:
         name = design.endog_sources[0]
         return _sum([_times(float(k), ["level", name, level]) for k, level in enumerate(levels) if k])
     low, high = design.endog_limits
@@ -155,8 +154,7 @@ def read_factor(code: str, parsed: ParsedFormula, *, closed: bool) -> list[Facto
     `closed` trees have operations of devices only; others compute what patsy does to the last bit.
     """
     node = term_tree(code, parsed.formula)
-    column = parsed.plain.get(code)
-    if column is not None:
+    if (column := parsed.plain.get(code)) is not None:
         return [FactorColumn(["col", column])]  # of levels it is never used: their contrasts are
     reader = _Reader(parsed.schema, closed)
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in SPLINES):
@@ -219,12 +217,10 @@ class _Reader:
 
     def read(self, node: ast.expr) -> FactorColumn:
         """The tree of a part of a factor."""
-        known = constant_value(node)
-        if known is not None:
+        if (known := constant_value(node)) is not None:
             kind = {"b": "bool", "f": "float"}.get(np.asarray(known).dtype.kind, "int")
             return FactorColumn(const(float(known)), kind, abs(float(known)))
-        name = column_name(node)
-        if name is not None:
+        if (name := column_name(node)) is not None:
             return self.given.get(name) or FactorColumn(["col", name])
         if isinstance(node, ast.Call):
             return self._call(node)

@@ -152,8 +152,7 @@ class Histogram(Shares):
         from scipy.optimize import isotonic_regression
 
         given = [real(v) for v in (q if isinstance(q, Sequence | np.ndarray) else [q])]
-        asked = [v for v in given if v is not None and 0.0 < v < 1.0]
-        if not asked or len(asked) < len(given):
+        if not (asked := [v for v in given if v is not None and 0.0 < v < 1.0]) or len(asked) < len(given):
             raise OptionError(f"q={shown(q)} must be one or more numbers in (0, 1), such as 0.5 or [0.25, 0.75].")
         found = Moved(lambda p: np.cumsum(p, axis=-1), self.estimates, self.cov)
         below, quantiles = found.values, pd.Index(asked, name="q")

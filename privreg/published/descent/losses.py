@@ -85,10 +85,8 @@ def resolve(family: Any) -> Family:
     """Read ``family=`` of a published descent: a family, its name, or the function that makes it.
     Raises OptionError if it is none; UnsupportedArgumentError if the descent has not its loss.
     """
-    if isinstance(family, str):
-        family = LOSSES[choose("family", family, LOSSES)]
-    if callable(family) and family in LOSSES.values():
-        family = family()
+    family = LOSSES[choose("family", family, LOSSES)] if isinstance(family, str) else family
+    family = family() if callable(family) and family in LOSSES.values() else family
     if not isinstance(family, Family):
         raise OptionError(f"family must be a family or its name ({', '.join(map(repr, LOSSES))}), got {shown(family)}.")
     if family.code not in {make().code for make in LOSSES.values()}:

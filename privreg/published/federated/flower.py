@@ -79,8 +79,7 @@ def server_app(
 
     @app.main()  # type: ignore[untyped-decorator]
     def main(grid: Any, context: Any) -> None:
-        nodes = list(grid.get_node_ids())
-        if len(nodes) != plan.silos:
+        if len(nodes := list(grid.get_node_ids())) != plan.silos:
             raise StreamError(f"{len(nodes)} silos are connected and the plan has {plan.silos}; wait for all of them.")
         state = begin(plan)
         for number in range(1, plan.rounds + 1):

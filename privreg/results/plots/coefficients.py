@@ -156,8 +156,7 @@ def plot_coef(
     drawn_ends = [t[["conf_low", "conf_high"]].to_numpy(dtype=float) for t in tables if "conf_low" in t and not scaled]
     hidden = any(len(e) and np.nanmin(e[:, 1] - e[:, 0]) < _SEEN * np.abs(e).max() for e in drawn_ends)
     about = ["dots hide some intervals: scaled=True draws comparable steps"] * hidden
-    footer = "; ".join([*baselines(fits), *about, *intervals, private])
-    return cast("Axes", figure(drawn, footer, title, ax))
+    return cast("Axes", figure(drawn, "; ".join([*baselines(fits), *about, *intervals, private]), title, ax))
 
 
 def unit_of(fit: ResultData, *, exponentiate: bool, stepped: bool) -> str:
@@ -288,8 +287,7 @@ def plot_trajectory(
         footer = f"{100 * (1 - alpha):.6g}% bands{by}, {kind}; {footer}"
     names = [": ".join(map(str, label)) for label in fit.labels().to_numpy()]  # of a multinomial fit with the level
     kept = self.tidy()["reliable"].to_numpy()[at]
-    if not kept.all():
-        footer += f"\n{MARK} don't rely on it: see the notes of the summary"
+    footer += f"\n{MARK} don't rely on it: see the notes of the summary" if not kept.all() else ""
     titles = [plain(name) for name in marked([names[j] for j in at], kept)]
     curves, k, terms_each = [path.iloc[j :: len(names)] for j in at], len(at), len(fit.design.names)
     levels, of_each = (list(dict.fromkeys(one)) for one in zip(*(divmod(j, terms_each) for j in at), strict=True))

@@ -45,8 +45,7 @@ def predicted(self: Any, exog: Any, which: str) -> pd.Series | pd.DataFrame:
     if which == "linear" and not fit.levels:
         return pd.Series(fit.slopes(x) @ fit.params + offset, index=index)
     eta = fit.predictors(x, offset)
-    if family.scoring.classed:
-        eta = family.scoring.log_odds(eta)
+    eta = family.scoring.log_odds(eta) if family.scoring.classed else eta
     if which == "class":
         etas, levels = np.column_stack([np.zeros(len(eta)), eta]), fit.design.endog_levels  # the first class's is 0
         values = pd.Index([0, 1] if levels is None else list(levels))
@@ -144,8 +143,7 @@ class Prediction(View):
 
     def _layout(self) -> list[Part]:
         rows, frame = len(self.index), self.summary_frame()
-        if self.levels:
-            frame = frame.set_index("level", append=True)
+        frame = frame.set_index("level", append=True) if self.levels else frame
         title = f"Predictions for {rows:,} row{'' if rows == 1 else 's'} with 95% limits ({self.pivot.label})"
         if len(frame) > SHOWN:
             title += f": the first {SHOWN} of {len(frame):,} lines of summary_frame()"

@@ -173,8 +173,7 @@ def t_test_pairwise(
     short = {s: name for name, s in ADJUSTMENTS.items()}
     how = short.get(method) if isinstance(method, str) else None
     how = how or choose("method", method, tuple(ADJUSTMENTS))
-    term = next((t for t in fit.design.terms if t.levels and t.reads == (column,)), None)
-    if term is None:
+    if (term := next((t for t in fit.design.terms if t.levels and t.reads == (column,)), None)) is None:
         raise OptionError(
             f"{column!r} has no term of its own, only with others; marginaleffects compares its levels at public rows: "
             f"avg_comparisons(res.for_marginaleffects(), variables={column!r})."

@@ -130,8 +130,7 @@ def _keep(stream: Stream, source: Source, stamp: list[Any], kept: Checkpoints, *
 
 def _begin(stream: Stream, source: Source, kept: Checkpoints) -> tuple[list[Any], bool]:
     """Resume from the checkpoint, or write the first; return the source's stamp, and True if it ever was killed."""
-    stamp = source.stamp()
-    if stamp is None:
+    if (stamp := source.stamp()) is None:
         raise UnsupportedArgumentError(
             f"checkpoint= needs rows that are the same, in the same order, when they are read again, and of "
             f"{source.kind} nothing can tell; write them to a Parquet or CSV file and give its path."

@@ -57,9 +57,7 @@ class Stream:
     ) -> None:
         self._spec, self._settings, self._options, self._seed = spec, settings, options, seed
         self._start = None if start is None else start.tolist()
-        key = None
-        if spec.budget.private:
-            key = fresh_key() if seed is None else seeded_key(seed)
+        key = (fresh_key() if seed is None else seeded_key(seed)) if spec.budget.private else None
         self._counter = spec.people.counter()
         self._run: Any  # A `Run`, or the published chain's
         self._run, self._encoder = begun(spec, settings, key, start, self._counter)
@@ -215,8 +213,7 @@ class Stream:
     @one_thread()
     def _take(self, rows: Block, read: int) -> None:
         """Play the devices of records, of the next `read` rows."""
-        skip = min(self._skip, len(rows.y))
-        if skip:
+        if skip := min(self._skip, len(rows.y)):
             self._skip -= skip
             rows = picked(rows, slice(skip, None))
         y, x = rows.y, rows.x
