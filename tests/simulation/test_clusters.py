@@ -44,9 +44,9 @@ def test_rounds_of_infinite_variance_have_no_weight_wherever_they_come(seed: int
     out = np.full(8, np.inf), np.zeros((8, 3))
     at = np.sort(rng.choice(8, 5, replace=False))
     out[0][at], out[1][at] = alone[at], far[at]
-    lacking = rng.uniform(0.0, 1.0, 8)
+    lacking = rng.uniform(0.0, 1.0, (2, 8))
     weights = _weights(*out, 1.3, lacking)
-    np.testing.assert_allclose(weights[at], _weights(alone[at], far[at], 1.3, lacking[at]), atol=1e-12)
+    np.testing.assert_allclose(weights[at], _weights(alone[at], far[at], 1.3, lacking[:, at]), atol=1e-12)
     assert weights.sum() == pytest.approx(weights[at].sum()) == pytest.approx(1.0)
 
 
@@ -54,11 +54,11 @@ def test_rounds_that_lack_scores_weigh_as_if_these_varied_and_none_lacks_more_th
     """Weights are of least w'Mw, M with the product of what is lacking; without any they are as before."""
     rng = np.random.default_rng(3)
     alone, far, lacking = rng.uniform(0.1, 5.0, 4), rng.normal(0.0, 0.1, (4, 3)), np.array([0.9, 0.4, 0.1, 0.0])
-    weights = _weights(alone, far, 1.3, lacking)
+    weights = _weights(alone, far, 1.3, lacking[None])
     both = np.diag(alone) + 0.5 * 1.3 * (1.0 + 1.0 / 3.0) * far @ far.T + np.outer(lacking, lacking)
     direct = np.maximum(np.linalg.solve(both, np.ones(4)), 0.0)
     np.testing.assert_allclose(weights, direct / direct.sum())
-    assert weights @ lacking < _weights(alone, far, 1.3, np.zeros(4)) @ lacking
+    assert weights @ lacking < _weights(alone, far, 1.3, np.zeros((1, 4))) @ lacking
 
 
 # --- groups ------------------------------------------------------------------------------------------------------

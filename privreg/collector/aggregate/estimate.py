@@ -486,7 +486,7 @@ def _weights(alone: Array, far: Array, unsure: float, lacking: Array) -> Array:
     weights, held = np.zeros(len(alone)), np.isfinite(alone)
     far, lacks = far[held], lacking[:, held]
     both = np.diag(alone[held]) + 0.5 * unsure * (1.0 + 1.0 / far.shape[1]) * far @ far.T + lacks.T @ lacks
-    both += 1e-9 * float(np.trace(both)) * np.eye(len(far))  # no pair of rounds is alike but for rounding
+    both += 1e-9 * np.diag(np.diag(both))  # no two rounds are alike but for rounding
     weights[held] = np.maximum(np.linalg.solve(both, np.ones(len(far))), 0.0)
     return np.asarray(weights / weights.sum())
 
