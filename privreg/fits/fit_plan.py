@@ -111,9 +111,8 @@ class FitPlan(View):
         DataFrame
             round; role; records (expected; none where each holds a quarter of those before it, as of a stream of
             unknown length); optional (whether it is held only if covariates turn out to be correlated, or with two
-            collectors if the start is far, and of hazards if events are few, so that main rounds are the shorter);
-            numbers (in a report); noise_sd (of each of them, relative to a report's bound). No rows with
-            ``tuning="published"``.
+            collectors if the start is far, so that main rounds are the shorter); numbers (in a report); noise_sd (of
+            each of them, relative to a report's bound). No rows with ``tuning="published"``.
         """
         columns = ["round", "role", "records", "optional", "numbers", "noise_sd"]
         how = self.settings.how
