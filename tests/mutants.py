@@ -619,8 +619,8 @@ MUTANTS = (
     Mutant(
         "steps of hazards by slopes where rounds asked",
         "privreg/collector/aggregate/rounds.py",
-        "on_the_way(plan, state.rows, found)",
-        "None if plan.followed else on_the_way(plan, state.rows, found)",
+        "None if plan.followed and again else",
+        "None if plan.followed else",
         (f"{HAZARDS}::test_two_collectors_main_rounds_are_asked_near_large_ratios",),
     ),
     Mutant(

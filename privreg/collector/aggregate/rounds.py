@@ -320,11 +320,12 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
     gain = max(float(here.score @ here.score) - plan.size * noise, 0.3 * noise)  # shorter as noise explains it
     # a start by least squares is farther off where the link isn't linear
     most = FAR * rules.bend if rules.follows else 2.0 * FAR
-    step, slopes = np.zeros(plan.size), on_the_way(plan, state.rows, found)
+    step = np.zeros(plan.size)  # a curator's hazards are asked again
+    slopes = None if plan.followed and again else on_the_way(plan, state.rows, found)
     for _ in range(WALKED if slopes else 1):
         mean = slopes(found.mean, state.theta, state.threshold(rules) * step)[0] if slopes else found.mean
         whole = -cautious(mean, found.variances, here.score) * gain / (gain + plan.size * noise)  # (10)
-        far = np.abs(known.whole.points @ whole).max(initial=0.0) * (rules.link == "log")  # of levels, too
+        far = np.abs(known.whole.points @ whole).max(initial=0.0) * (rules.link == "log" and not again)
         whole = whole * min(1.0, most / max(float(np.linalg.norm(whole)), float(far), 1e-12))
         step = 0.5 * (step + whole) if slopes else whole  # half of the way, as slopes that rise would overshoot
     size = float(np.linalg.norm(step))
