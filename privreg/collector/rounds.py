@@ -137,7 +137,8 @@ def advance(plan: Plan, progress: Progress, reports: Batch | None) -> Progress:
         if plan.layout.response:
             *slopes, residual = np.linalg.inv(progress.scatter.rows)[plan.d].tolist()
             spread, centre = math.hypot(*slopes[first:], residual), slopes[0] if first else 0.0
-        residual = progress.fitted.scale if plan.rules.track and not plan.rules.varying else residual
+        if plan.rules.track and not plan.rules.varying:
+            residual = progress.fitted.scale
         gauge = plan.gauge._replace(residual=REACH * residual, spread=REACH * spread, centre=centre)
         return progress._replace(state=state._replace(theta=found.theta), gauge=gauge, final=found)
     # a report on clamping is none on coefficients
@@ -147,7 +148,8 @@ def advance(plan: Plan, progress: Progress, reports: Batch | None) -> Progress:
 def scored(plan: Plan, progress: Progress, reports: Batch) -> Progress:
     """Progress with the sums of a round of scores added."""
     state, weight, total, number = progress.state, reports.weight, reports.total, None
-    number = float(total[..., -1].sum() / weight.sum()) / state.kappa if state.kappa > 0.0 else number
+    if state.kappa > 0.0:
+        number = float(total[..., -1].sum() / weight.sum()) / state.kappa
     one = ScoreRound(state, weight, total[..., : plan.size], number, plan.sd(state.role))
     return progress._replace(scored=(*progress.scored, one))
 

@@ -144,7 +144,8 @@ def _words(held: Held, spec: ModelSpec, settings: Settings) -> dict[str, Any]:
     plan, progress, rules, efficient = held.plan, held.progress, held.plan.rules, settings.efficient
     assert efficient is not None
     ratio, fixed, family, unit = rules.ratio, None if plan.like is None else plan.like[1], settings.score_text, 1.0
-    unit = progress.fitted.scale * progress.state.y_scale if progress.fitted is not None else unit
+    if progress.fitted is not None:
+        unit = progress.fitted.scale * progress.state.y_scale
     scale, name = unit * spec.units.y_scale, family.partition(",")[0]
     if rules.track and not rules.varying and progress.fitted is not None:
         family = f"{name}, c = {ratio:.4g} × residual scale {scale:.4g} (learned)"

@@ -516,7 +516,7 @@ def test_late_intervals_alone_are_marked_where_nearly_everybody_has_had_the_even
 
 
 def test_two_collectors_main_rounds_are_asked_near_large_ratios() -> None:
-    """Steps of approach follow slopes on their way, by levels and within bounds: else the age's slope is 0.4 off."""
+    """Steps of approach follow slopes on their way, by levels and within bounds; straight ones end farther off."""
     ratios, off = np.array([1.0, 2.0]), []
     for seed in range(4):
         data = people(seed, 20_000, base=BASE - 1.6, slopes=ratios)

@@ -138,7 +138,7 @@ def bend(rounds: Rounds, curved: Curvature) -> Bend:
         rows, slopes = [s.state.rows for s in rounds.summed], np.array([t.slope for t in rounds.turned])
         alike = np.array([[float(np.array_equal(a, b)) for b in rows] for a in rows])
         c = rounds.c * plan.rules.bend
-        tilt = on_the_way(plan, last.rows, curved)
+        tilt, parts = on_the_way(plan, last.rows, curved), parts_of(plan, last.rows, curved)
         added, unsure = secants(slopes, noise, places, alike, last, c, curved.mean, curved.pooled, tilt)
         apart = np.einsum("ki,ij,kj->k", places - last.theta, curved.mean, places - last.theta)
 
@@ -146,7 +146,7 @@ def bend(rounds: Rounds, curved: Curvature) -> Bend:
             if plan.rules.link != "log":
                 return none()
             way = theta - last.theta
-            sizes, _, about = celled(parts_of(plan, last.rows, curved), curved.mean, way)
+            sizes, _, about = celled(parts, curved.mean, way)
             unknown = sizes.sum() * about
             if plan.followed:
                 unknown = unknown + ending(rounds.progress.events[0], last.most) * curved.mean
@@ -269,10 +269,8 @@ def celled(parts: Parts, slope: Array, move: Array) -> tuple[Array, Array, Array
         lines = about @ numbers.T
         sds = np.sqrt(np.maximum(np.einsum("kd,dk->k", numbers, lines), 1e-12))
         k = int(np.abs(move @ (lines / sds)).argmax())
-        line, (mean, square) = (
-            lines[:, k] / sds[k],
-            np.array([one, numbers[k]]) @ slope @ numbers[k] / (one @ slope @ one),
-        )
+        line, x = lines[:, k] / sds[k], numbers[k]
+        mean, square = np.array([one, x]) @ slope @ x / (one @ slope @ one)
         sd = math.sqrt(max(square - mean**2, 1e-12))
         at, chances = beta((mean - parts.lows[k]) / sd, (parts.highs[k] - mean) / sd)
         means = (means + np.multiply.outer(at, line)[:, None]).reshape(-1, len(one))

@@ -217,7 +217,8 @@ def _believed(
         out[np.arange(first, last), np.arange(first, last)] = believed
     i, j = np.tril_indices(d, -1)
     group = np.where((j == 0) & layout.constant, 1, 3)
-    group = np.where(i == d - 1, 2, group) if layout.response else group
+    if layout.response:
+        group = np.where(i == d - 1, 2, group)
     of_levels = np.isin(np.arange(d), coded)
     if np.sum(~of_levels[first:last]) >= MANY:
         group = np.where((group == 3) & (of_levels[i] | of_levels[j]), 4, group)

@@ -415,7 +415,8 @@ def made_white(z: Array, *, centred: bool = True) -> Array:
     z = z / np.maximum(np.sqrt(np.mean(z**2, axis=0)), 1e-300)
     moments = z.T @ z / len(z)
     values, vectors = np.linalg.eigh(moments)
-    moments = (vectors * np.maximum(values, _FLAT)) @ vectors.T if values[0] < _FLAT else moments
+    if values[0] < _FLAT:
+        moments = (vectors * np.maximum(values, _FLAT)) @ vectors.T
     return np.asarray(z @ np.linalg.inv(np.linalg.cholesky(moments)).T)
 
 

@@ -97,7 +97,8 @@ def table_of(data: Any) -> Table:
                     yield f"item {i}" if where == "the data" else where, held
 
         named = bool(data) and not isinstance(data[0], str | Path)  # as its first is
-        return Table(read, **{"check": table_of(data[0]).check} if named else {}, holders=each)
+        check = {"check": table_of(data[0]).check} if named else {}
+        return Table(read, **check, holders=each)
     if isinstance(data, Iterable) and not single:
         return Table(read, holders=holders)
     words = (

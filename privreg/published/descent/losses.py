@@ -85,7 +85,8 @@ def resolve(family: Any) -> Family:
     """Read ``family=`` of a published descent: a family, its name, or the function that makes it.
     Raises OptionError if it is none; UnsupportedArgumentError if the descent has not its loss.
     """
-    family = LOSSES[choose("family", family, LOSSES)] if isinstance(family, str) else family
+    if isinstance(family, str):
+        family = LOSSES[choose("family", family, LOSSES)]
     family = family() if callable(family) and family in LOSSES.values() else family
     if not isinstance(family, Family):
         raise OptionError(f"family must be a family or its name ({', '.join(map(repr, LOSSES))}), got {shown(family)}.")

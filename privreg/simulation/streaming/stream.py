@@ -57,7 +57,9 @@ class Stream:
     ) -> None:
         self._spec, self._settings, self._options, self._seed = spec, settings, options, seed
         self._start = None if start is None else start.tolist()
-        key = (fresh_key() if seed is None else seeded_key(seed)) if spec.budget.private else None
+        key = None
+        if spec.budget.private:
+            key = fresh_key() if seed is None else seeded_key(seed)
         self._counter = spec.people.counter()
         self._run: Any  # A `Run`, or the published chain's
         self._run, self._encoder = begun(spec, settings, key, start, self._counter)
